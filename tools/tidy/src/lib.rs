@@ -1,0 +1,1 @@
+//! Repository rules of Tollgate, checked by the tests of this package.

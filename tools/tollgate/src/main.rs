@@ -1,0 +1,2 @@
+//! The tollgate tool.
+fn main() {}
