@@ -3,7 +3,7 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::{Endpoint, OpName, State};
+use super::{Endpoint, Explanation, OpName, State};
 
 /// One event of a scenario (S13).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -118,6 +118,8 @@ pub enum Event {
     },
     /// The answer to [`Op::State`](super::Op::State).
     State(Box<State>),
+    /// Why a selection went as it did; only from machines that were asked to explain.
+    Explain(Box<Explanation>),
 }
 
 impl Event {

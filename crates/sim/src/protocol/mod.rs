@@ -25,12 +25,14 @@
 //! ```
 
 mod event;
+mod explanation;
 mod op;
 mod parse;
 mod session;
 mod state;
 
 pub use event::{Event, FailReason, Lane, LimitKind, Subject, settle_order};
+pub use explanation::{ClassTrace, Explanation, HeadTrace, WaitsFor};
 pub use op::{Endpoint, HINTS_MAX, Hint, Op, OpName, RANKS_MAX, Submission, WorkerRecord};
 pub use parse::OpError;
 pub use session::Session;
@@ -47,7 +49,8 @@ use tollgate_policy::Profile;
 /// saturating (S11.1); events print whole microseconds.
 pub trait Machine {
     /// Carries out one operation and appends the events that it causes, in order. [`Op::State`]
-    /// appends [`Event::State`].
+    /// appends [`Event::State`]. An operation that is beyond a capacity of the machine changes
+    /// nothing and appends [`Event::Invalid`] with line 0; the [`Session`] puts the number in.
     ///
     /// # Panics
     ///

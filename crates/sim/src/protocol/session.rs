@@ -39,23 +39,40 @@ where
 
     /// Takes the next line and appends the events that it causes. A blank line causes none. A line
     /// that is not an operation, that submits an id again, or that names a file which cannot be
-    /// loaded changes nothing and causes [`Event::Invalid`]; the answer is then false.
+    /// loaded changes nothing and causes [`Event::Invalid`]; the answer is then false. The same goes
+    /// for an operation that the machine itself finds invalid.
     pub fn line(&mut self, text: &str, out: &mut Vec<Event>) -> bool {
         self.lines += 1;
         if text.trim().is_empty() {
             return true;
         }
-        match self.carry_out(text, out) {
-            Ok(()) => true,
-            Err(error) => {
-                out.push(Event::Invalid {
-                    now_us: self.machine.now_us(),
-                    line: self.lines,
-                    error,
-                });
-                false
+        let before = out.len();
+        if let Err(error) = self.carry_out(text, out) {
+            self.invalid(error, out);
+        }
+        let mut valid = true;
+        for event in &mut out[before..] {
+            if let Event::Invalid { line, .. } = event {
+                *line = self.lines;
+                valid = false;
             }
         }
+        valid
+    }
+
+    /// Counts a line that is no text and appends its [`Event::Invalid`].
+    pub fn unreadable_line(&mut self, error: String, out: &mut Vec<Event>) {
+        self.lines += 1;
+        self.invalid(error, out);
+    }
+
+    fn invalid(&self, error: String, out: &mut Vec<Event>) {
+        let now_us = self.machine.now_us();
+        out.push(Event::Invalid {
+            now_us,
+            line: self.lines,
+            error,
+        });
     }
 
     fn carry_out(&mut self, text: &str, out: &mut Vec<Event>) -> Result<(), String> {

@@ -44,11 +44,7 @@ pub fn read_file(path: &Path, limit: Option<u64>) -> Result<Trace, TraceError> {
 /// assert!(wrong.unwrap_err().to_string().starts_with("trace.csv:1: ContextTokens must be"));
 /// # Ok::<(), tollgate_sim::trace::TraceError>(())
 /// ```
-pub fn read(
-    input: impl Read,
-    source_name: &str,
-    limit: Option<u64>,
-) -> Result<Trace, TraceError> {
+pub fn read(input: impl Read, source_name: &str, limit: Option<u64>) -> Result<Trace, TraceError> {
     let mut rows = Vec::new();
     let mut unsorted: Option<Unsorted> = None;
     let mut source = Source::new(input, source_name);
@@ -57,13 +53,20 @@ pub fn read(
         && let Some(row) = source.next_row()?
     {
         if rows.last().is_some_and(|last: &TraceRow| row.at < last.at) {
-            unsorted.get_or_insert(Unsorted { first_line: source.line, rows: 0 }).rows += 1;
+            unsorted
+                .get_or_insert(Unsorted {
+                    first_line: source.line,
+                    rows: 0,
+                })
+                .rows += 1;
         }
         rows.push(row);
     }
     let first = rows.iter().map(|row| row.at).min();
     let Some(first) = first else {
-        return Err(TraceError::Empty { source_name: source_name.to_owned() });
+        return Err(TraceError::Empty {
+            source_name: source_name.to_owned(),
+        });
     };
     rows.sort_by_key(|row| row.at);
     for row in &mut rows {
@@ -97,7 +100,13 @@ impl<'a, R: Read> Source<'a, R> {
             .flexible(true)
             .quoting(false)
             .from_reader(BoundedLines::new(input));
-        Self { name, reader, record: ByteRecord::new(), line: 0, columns: None }
+        Self {
+            name,
+            reader,
+            record: ByteRecord::new(),
+            line: 0,
+            columns: None,
+        }
     }
 
     /// The next request; its time is that of the file.
@@ -112,15 +121,23 @@ impl<'a, R: Read> Source<'a, R> {
                 self.columns = Some(columns);
                 return self.next_row();
             }
-            None => *self.columns.insert(Columns { places: [0, 1, 2], count: 3 }),
+            None => *self.columns.insert(Columns {
+                places: [0, 1, 2],
+                count: 3,
+            }),
         };
-        self.read_row(columns).map(Some).map_err(|message| self.wrong(message))
+        self.read_row(columns)
+            .map(Some)
+            .map_err(|message| self.wrong(message))
     }
 
     fn next_record(&mut self) -> Result<bool, TraceError> {
         match self.reader.read_byte_record(&mut self.record) {
             Ok(more) => {
-                self.line = self.record.position().map_or(self.line, csv::Position::line);
+                self.line = self
+                    .record
+                    .position()
+                    .map_or(self.line, csv::Position::line);
                 Ok(more)
             }
             Err(error) => Err(self.unreadable(error)),
@@ -128,20 +145,28 @@ impl<'a, R: Read> Source<'a, R> {
     }
 
     fn unreadable(&self, error: csv::Error) -> TraceError {
-        let error = std::io::Error::from(error);
+        let error = match error.into_kind() {
+            csv::ErrorKind::Io(error) => error,
+            other => std::io::Error::other(format!("{other:?}")),
+        };
         if error.kind() == std::io::ErrorKind::FileTooLarge {
             self.wrong_at(
                 self.reader.position().line(),
                 format!("the line is longer than {LINE_BYTES_MAX} bytes"),
             )
         } else {
-            TraceError::Unreadable { source_name: self.name.to_owned(), error }
+            TraceError::Unreadable {
+                source_name: self.name.to_owned(),
+                error,
+            }
         }
     }
 
     /// A first line that does not begin like a time stamp names the columns.
     fn is_header(&self) -> bool {
-        !self.field(0).is_ok_and(|first| first.starts_with(|digit: char| digit.is_ascii_digit()))
+        !self
+            .field(0)
+            .is_ok_and(|first| first.starts_with(|digit: char| digit.is_ascii_digit()))
     }
 
     fn read_header(&self) -> Result<Columns, String> {
@@ -150,10 +175,16 @@ impl<'a, R: Read> Source<'a, R> {
             *place = (0..self.record.len())
                 .find(|&at| self.field(at).is_ok_and(|found| found == name))
                 .ok_or_else(|| {
-                    format!("the header names no column {name}; needed are {}", COLUMNS.join(","))
+                    format!(
+                        "the header names no column {name}; needed are {}",
+                        COLUMNS.join(",")
+                    )
                 })?;
         }
-        Ok(Columns { places, count: self.record.len() })
+        Ok(Columns {
+            places,
+            count: self.record.len(),
+        })
     }
 
     fn read_row(&self, columns: Columns) -> Result<TraceRow, String> {
@@ -176,7 +207,10 @@ impl<'a, R: Read> Source<'a, R> {
     fn tokens(&self, at: usize, column: &str) -> Result<u32, String> {
         let text = self.field(at)?;
         text.parse().map_err(|_| {
-            format!("{column} must be a whole number from 0 to {}, not {text:?}", u32::MAX)
+            format!(
+                "{column} must be a whole number from 0 to {}, not {text:?}",
+                u32::MAX
+            )
         })
     }
 
@@ -184,7 +218,10 @@ impl<'a, R: Read> Source<'a, R> {
     fn field(&self, at: usize) -> Result<&str, String> {
         let bytes = self.record.get(at).unwrap_or_default().trim_ascii();
         let text = std::str::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())?;
-        Ok(text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text))
+        Ok(text
+            .strip_prefix('"')
+            .and_then(|text| text.strip_suffix('"'))
+            .unwrap_or(text))
     }
 
     fn wrong(&self, message: String) -> TraceError {
@@ -192,7 +229,11 @@ impl<'a, R: Read> Source<'a, R> {
     }
 
     fn wrong_at(&self, line: u64, message: String) -> TraceError {
-        TraceError::Line { source_name: self.name.to_owned(), line, message }
+        TraceError::Line {
+            source_name: self.name.to_owned(),
+            line,
+            message,
+        }
     }
 }
 
@@ -222,7 +263,10 @@ mod tests {
     fn a_header_may_order_and_add_columns_and_quote_fields() {
         let text = "Model,GeneratedTokens,TIMESTAMP,ContextTokens\n\
                     m,7,\"2024-05-10 00:00:00+00:00\",\" 5\"\n";
-        assert!(parse(text.as_bytes()).is_err(), "a blank inside quotes is no digit");
+        assert!(
+            parse(text.as_bytes()).is_err(),
+            "a blank inside quotes is no digit"
+        );
         let text = text.replace("\" 5\"", " \"5\" ");
         assert_eq!(tokens(&parse(text.as_bytes()).expect("a row")), [(0, 5, 7)]);
     }
@@ -235,7 +279,13 @@ mod tests {
         let order: Vec<u32> = trace.rows.iter().map(|row| row.prompt_tokens).collect();
         assert_eq!(order, [2, 4, 1, 3]);
         assert_eq!(trace.rows[0].at, Nanos(0));
-        assert_eq!(trace.unsorted, Some(Unsorted { first_line: 2, rows: 2 }));
+        assert_eq!(
+            trace.unsorted,
+            Some(Unsorted {
+                first_line: 2,
+                rows: 2
+            })
+        );
     }
 
     #[test]
@@ -251,17 +301,38 @@ mod tests {
         for (line, wanted) in [
             ("2023-11-16 18:17:03,10", "3 fields expected, 2 found"),
             ("2023-11-16 18:17:03,10,1,9", "3 fields expected, 4 found"),
-            ("2023-11-16 18:17:03,-5,1", "ContextTokens must be a whole number"),
-            ("2023-11-16 18:17:03,NaN,1", "ContextTokens must be a whole number"),
-            ("2023-11-16 18:17:03,1.5,1", "ContextTokens must be a whole number"),
+            (
+                "2023-11-16 18:17:03,-5,1",
+                "ContextTokens must be a whole number",
+            ),
+            (
+                "2023-11-16 18:17:03,NaN,1",
+                "ContextTokens must be a whole number",
+            ),
+            (
+                "2023-11-16 18:17:03,1.5,1",
+                "ContextTokens must be a whole number",
+            ),
             ("2023-11-16 18:17:03,4294967296,1", "not \"4294967296\""),
-            ("2023-11-16 18:17:03,1,", "GeneratedTokens must be a whole number"),
-            ("2023-11-16 18:17:03,1,1e400", "GeneratedTokens must be a whole number"),
-            ("yesterday,1,1", "TIMESTAMP: \"yesterday\" is not a time stamp"),
+            (
+                "2023-11-16 18:17:03,1,",
+                "GeneratedTokens must be a whole number",
+            ),
+            (
+                "2023-11-16 18:17:03,1,1e400",
+                "GeneratedTokens must be a whole number",
+            ),
+            (
+                "yesterday,1,1",
+                "TIMESTAMP: \"yesterday\" is not a time stamp",
+            ),
             (",1,1", "TIMESTAMP: \"\" is not a time stamp"),
         ] {
             let error = parse(format!("{good}{line}\n").as_bytes()).expect_err(line);
-            assert!(error.starts_with("t.csv:2: ") && error.contains(wanted), "{line}: {error}");
+            assert!(
+                error.starts_with("t.csv:2: ") && error.contains(wanted),
+                "{line}: {error}"
+            );
         }
     }
 

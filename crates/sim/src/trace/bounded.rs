@@ -16,7 +16,11 @@ pub(crate) struct BoundedLines<R> {
 
 impl<R> BoundedLines<R> {
     pub(crate) const fn new(inner: R) -> Self {
-        Self { inner, line_bytes: 0, exceeded: false }
+        Self {
+            inner,
+            line_bytes: 0,
+            exceeded: false,
+        }
     }
 
     /// How many of these bytes belong to lines within the limit.
@@ -40,10 +44,18 @@ impl<R> BoundedLines<R> {
 
 impl<R: Read> Read for BoundedLines<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = if self.exceeded { 0 } else { self.inner.read(buffer)? };
+        let read = if self.exceeded {
+            0
+        } else {
+            self.inner.read(buffer)?
+        };
         let passed = self.within_limit(&buffer[..read]);
         // An empty read would say that the file ends here.
-        if passed == 0 && self.exceeded { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(passed) }
+        if passed == 0 && self.exceeded {
+            Err(io::ErrorKind::FileTooLarge.into())
+        } else {
+            Ok(passed)
+        }
     }
 }
 
@@ -61,8 +73,14 @@ mod tests {
         let mut text = vec![b'x'; LINE_BYTES_MAX];
         text.push(b'\n');
         text.extend_from_slice(&text.clone());
-        assert_eq!(read(&text).expect("two lines at the limit"), 2 * LINE_BYTES_MAX + 2);
+        assert_eq!(
+            read(&text).expect("two lines at the limit"),
+            2 * LINE_BYTES_MAX + 2
+        );
         text.extend(std::iter::repeat_n(b'x', LINE_BYTES_MAX + 1));
-        assert_eq!(read(&text).expect_err("too long").kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(
+            read(&text).expect_err("too long").kind(),
+            io::ErrorKind::FileTooLarge
+        );
     }
 }

@@ -72,10 +72,15 @@ pub enum TraceError {
 
 /// Opens `path` for reading; a directory is an error here and not at the first read.
 pub(crate) fn open(path: &Path) -> Result<std::fs::File, TraceError> {
-    let unreadable = |error| TraceError::Unreadable { source_name: path.display().to_string(), error };
+    let unreadable = |error| TraceError::Unreadable {
+        source_name: path.display().to_string(),
+        error,
+    };
     let file = std::fs::File::open(path).map_err(unreadable)?;
     if file.metadata().map_err(unreadable)?.is_dir() {
-        return Err(unreadable(std::io::Error::from(std::io::ErrorKind::IsADirectory)));
+        return Err(unreadable(std::io::Error::from(
+            std::io::ErrorKind::IsADirectory,
+        )));
     }
     Ok(file)
 }

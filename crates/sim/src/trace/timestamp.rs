@@ -60,7 +60,9 @@ const fn days_in_month(year: u64, month: u64) -> u64 {
 
 /// Whole seconds of the day and nanoseconds of the second.
 fn time_of_day(time: &str) -> Option<(u64, u64)> {
-    let (clock, decimals) = time.split_once('.').map_or((time, None), |(a, b)| (a, Some(b)));
+    let (clock, decimals) = time
+        .split_once('.')
+        .map_or((time, None), |(a, b)| (a, Some(b)));
     let mut parts = clock.split(':');
     let hours = number(parts.next()?, 2, 0..=23)?;
     let minutes = number(parts.next()?, 2, 0..=59)?;
@@ -100,10 +102,22 @@ mod tests {
         assert_eq!(nanos("1970-01-01 00:00:00"), 0);
         assert_eq!(nanos("1970-01-01 00:00:01.5"), 1_500_000_000);
         assert_eq!(nanos("2000-03-01 00:00:00"), 951_868_800 * NANOS_PER_SECOND);
-        assert_eq!(nanos("2023-11-16 18:17:03.9799600"), 1_700_158_623_979_960_000);
-        assert_eq!(nanos("2024-02-29T23:59:59.000000001Z"), 1_709_251_199_000_000_001);
-        assert_eq!(nanos("2024-05-10 02:00:00.25+02:00"), nanos("2024-05-10 00:00:00.250"));
-        assert_eq!(nanos("2024-05-10 00:00:00-00:30"), nanos("2024-05-10 00:30:00"));
+        assert_eq!(
+            nanos("2023-11-16 18:17:03.9799600"),
+            1_700_158_623_979_960_000
+        );
+        assert_eq!(
+            nanos("2024-02-29T23:59:59.000000001Z"),
+            1_709_251_199_000_000_001
+        );
+        assert_eq!(
+            nanos("2024-05-10 02:00:00.25+02:00"),
+            nanos("2024-05-10 00:00:00.250")
+        );
+        assert_eq!(
+            nanos("2024-05-10 00:00:00-00:30"),
+            nanos("2024-05-10 00:30:00")
+        );
     }
 
     #[test]

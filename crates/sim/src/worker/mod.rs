@@ -63,7 +63,9 @@ impl PrefillTime {
         let tokens = u128::from(new_tokens);
         let squared = (tokens * tokens).saturating_mul(u128::from(self.per_token_squared_as));
         let linear = tokens * u128::from(self.per_token_as);
-        let total = squared.saturating_add(linear).saturating_add(u128::from(self.base_as));
+        let total = squared
+            .saturating_add(linear)
+            .saturating_add(u128::from(self.base_as));
         let nanos = total.saturating_add(AS_PER_NS / 2) / AS_PER_NS;
         Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
@@ -135,7 +137,10 @@ mod tests {
         assert_eq!(model.decode_time(0), Nanos(0));
         assert_eq!(model.decode_time(1), Nanos(0));
         assert_eq!(model.decode_time(3), Nanos::from_millis(20));
-        let slow = WorkerModel { decode_step: Nanos(u64::MAX / 2), ..model };
+        let slow = WorkerModel {
+            decode_step: Nanos(u64::MAX / 2),
+            ..model
+        };
         assert_eq!(slow.decode_time(u32::MAX), Nanos::MAX);
     }
 }

@@ -62,7 +62,9 @@ impl Pool {
     pub fn new(model: WorkerModel, workers: usize) -> Self {
         Self {
             model,
-            workers: std::iter::repeat_with(Worker::default).take(workers).collect(),
+            workers: std::iter::repeat_with(Worker::default)
+                .take(workers)
+                .collect(),
             due: BinaryHeap::new(),
             scheduled: 0,
             touched: Vec::new(),
@@ -118,16 +120,30 @@ impl Pool {
             return;
         }
         let batch: Vec<Job> = worker.waiting.drain(..size).collect();
-        let tokens = batch.iter().fold(0_u64, |sum, job| sum.saturating_add(job.new_tokens));
+        let tokens = batch
+            .iter()
+            .fold(0_u64, |sum, job| sum.saturating_add(job.new_tokens));
         let ends = now.saturating_add(self.model.prefill.of(tokens));
         worker.running += size;
         worker.prefill_ends = ends;
         for job in &batch {
-            self.schedule(ends, index, Step::PrefillDone { request: job.request });
+            self.schedule(
+                ends,
+                index,
+                Step::PrefillDone {
+                    request: job.request,
+                },
+            );
         }
         for job in &batch {
             let last_token = ends.saturating_add(self.model.decode_time(job.output_tokens));
-            self.schedule(last_token, index, Step::Complete { request: job.request });
+            self.schedule(
+                last_token,
+                index,
+                Step::Complete {
+                    request: job.request,
+                },
+            );
         }
     }
 
@@ -150,11 +166,20 @@ mod tests {
             base_as: 80 * 1_000_000_000_000_000,
         };
         let decode_step = Nanos::from_millis(20);
-        WorkerModel { sequences, prefill, decode_step, ..WorkerModel::default() }
+        WorkerModel {
+            sequences,
+            prefill,
+            decode_step,
+            ..WorkerModel::default()
+        }
     }
 
     fn job(request: u32, output_tokens: u32) -> Job {
-        Job { request, new_tokens: 100, output_tokens }
+        Job {
+            request,
+            new_tokens: 100,
+            output_tokens,
+        }
     }
 
     /// Runs until nothing happens any more: (milliseconds, step).
@@ -174,8 +199,10 @@ mod tests {
     fn one_request_prefills_then_decodes() {
         let mut pool = Pool::new(model(4), 1);
         pool.hand_over(0, job(7, 2));
-        let expected =
-            [(80, Step::PrefillDone { request: 7 }), (100, Step::Complete { request: 7 })];
+        let expected = [
+            (80, Step::PrefillDone { request: 7 }),
+            (100, Step::Complete { request: 7 }),
+        ];
         assert_eq!(run(&mut pool), expected);
     }
 

@@ -1,0 +1,19 @@
+//! Scenarios on the real arbiter: the scenario protocol's operations in, its events out.
+//!
+//! An [`ArbiterMachine`] puts the arbiter behind the protocol's [`Machine`](crate::protocol::Machine)
+//! interface: request ids become tickets, the virtual clock is moved by `advance`, and what the
+//! arbiter reports becomes the protocol's events. [`Runner`] feeds it a file or a stream.
+//!
+//! With [`ArbiterMachine::explaining`], each selection is followed by an `explain` event that says
+//! what every class was worth, what the selection did with it, and what each waiting head waits for.
+
+mod explain;
+mod machine;
+mod names;
+mod runner;
+mod select_trace;
+mod translate;
+mod wait_trace;
+
+pub use machine::{ArbiterMachine, CLASSES_MAX, MachineOptions};
+pub use runner::{LINE_BYTES_MAX, RunError, Runner, Verdict};
