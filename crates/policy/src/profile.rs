@@ -1,6 +1,6 @@
 //! The validated policy of one arbiter: classes, buckets and settings.
 //!
-//! A [`Profile`] comes from a policy file , from a [`crate::ProfileSpec`]
+//! A [`Profile`] comes from a policy file ([`crate::PolicyFile`]), from a [`crate::ProfileSpec`]
 //! that a program filled in, or is the [synthetic](Profile::synthetic) one that stands where there
 //! is no file. All three obey the same rules, so a profile that exists is valid.
 

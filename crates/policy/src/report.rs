@@ -1,6 +1,7 @@
 //! Collecting what is wrong, bounded, and showing the lines it concerns.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::error::{ERRORS_MAX, PolicyError, PolicyErrors, Position, Snippet};
 
@@ -17,11 +18,28 @@ pub(crate) struct Mark {
     pub(crate) byte: usize,
 }
 
-/// An error without the line of its file.
-struct Finding {
-    path: String,
-    message: String,
-    remedy: String,
+/// An error without its place.
+pub(crate) struct Finding {
+    /// The key it concerns.
+    pub(crate) path: String,
+    /// What is wrong.
+    pub(crate) message: String,
+    /// What would be right.
+    pub(crate) remedy: String,
+}
+
+impl Finding {
+    pub(crate) fn new(
+        path: impl fmt::Display,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self {
+            path: path.to_string(),
+            message: message.into(),
+            remedy: remedy.into(),
+        }
+    }
 }
 
 /// The errors found so far, by place; of more than [`ERRORS_MAX`] the first ones are kept.
@@ -33,25 +51,20 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Adds an error: what is wrong, and what would be right.
-    pub(crate) fn add(
-        &mut self,
-        mark: Option<Mark>,
-        path: String,
-        message: String,
-        remedy: String,
-    ) {
-        self.kept.insert(
-            (mark, self.count),
-            Finding {
-                path,
-                message,
-                remedy,
-            },
-        );
+    /// Adds an error. Its words are only made if it is among the errors that are kept, so that a
+    /// file with a hundred thousand errors costs little.
+    pub(crate) fn add(&mut self, mark: Option<Mark>, finding: impl FnOnce() -> Finding) {
+        let key = (mark, self.count);
         self.count += 1;
-        if self.kept.len() > ERRORS_MAX {
+        if self.kept.len() < ERRORS_MAX {
+            self.kept.insert(key, finding());
+        } else if self
+            .kept
+            .last_key_value()
+            .is_some_and(|(last, _)| key < *last)
+        {
             self.kept.pop_last();
+            self.kept.insert(key, finding());
         }
     }
 
@@ -173,12 +186,9 @@ mod tests {
     fn an_error_shows_file_place_line_and_remedy() {
         let mut report = Report::default();
         let text = "a: 1\nquantum:\t0\r\n";
-        report.add(
-            Some(mark(2, 10, 14)),
-            "quantum".to_owned(),
-            "0 is too small".to_owned(),
-            "write 1".to_owned(),
-        );
+        report.add(Some(mark(2, 10, 14)), || {
+            Finding::new("quantum", "0 is too small", "write 1")
+        });
         assert_eq!(
             report.into_errors("p.yaml", text).to_string(),
             "p.yaml:2:10: quantum: 0 is too small\n  2 | quantum: 0\n    |          ^\n  help: write 1"
@@ -189,12 +199,9 @@ mod tests {
     fn errors_come_in_the_order_of_the_file_and_the_rest_is_counted() {
         let mut report = Report::default();
         for line in (1..=250).rev() {
-            report.add(
-                Some(mark(line, 1, 0)),
-                String::new(),
-                line.to_string(),
-                String::new(),
-            );
+            report.add(Some(mark(line, 1, 0)), || {
+                Finding::new("", line.to_string(), "")
+            });
         }
         let errors = report.into_errors("p", "");
         let lines: Vec<_> = errors

@@ -1,145 +1,15 @@
 //! The rules that classes and buckets of one profile obey together (S3.2), each standing once.
 //!
-//! Both ways to a profile end here: a policy file and a [`crate::ProfileSpec`] become a [`Draft`],
-//! the draft is checked, and a draft without faults becomes a [`Profile`]. A part that could not be
-//! read at all is already reported; it is `None` in the draft, and no rule speaks about it again.
+//! Both ways to a profile lead through here: a policy file and a [`crate::ProfileSpec`] become a
+//! [`Draft`], the draft is checked, and a draft without faults becomes a [`crate::Profile`].
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use crate::Fraction;
-use crate::profile::{Bucket, CLASSES_MAX, ClassPolicy, Matching, Profile, QUANTUM_MAX, Settings};
+use crate::draft::{Draft, DraftMatching, Fault, Place};
+use crate::keys;
+use crate::profile::{CLASSES_MAX, ClassPolicy, QUANTUM_MAX};
 use crate::report::{LISTED_MAX, listed, quoted};
-use crate::resolve::ClassIndex;
-
-/// The keys of a policy file that rules speak about.
-pub(crate) mod keys {
-    pub(crate) const DEFAULT_FAMILY: &str = "default_policy_family";
-    pub(crate) const BUCKETS: &str = "uncached_isl_buckets";
-    pub(crate) const MIN_TOKENS: &str = "min_tokens";
-    pub(crate) const BUCKET: &str = "bucket";
-    pub(crate) const CLASSES: &str = "policy_classes";
-    pub(crate) const NAME: &str = "name";
-    pub(crate) const FAMILY: &str = "policy_family";
-    pub(crate) const CACHE_BUCKET: &str = "cache_bucket";
-    pub(crate) const QUANTUM: &str = "quantum";
-    pub(crate) const RATIO: &str = "busy_worker_ratio";
-}
-
-/// A place inside a profile, by the keys of a policy file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// A key of the profile.
-    Key(&'static str),
-    /// A key of an item of one of the profile's lists.
-    Item(&'static str, usize, &'static str),
-}
-
-impl Place {
-    fn bucket(index: usize, key: &'static str) -> Self {
-        Self::Item(keys::BUCKETS, index, key)
-    }
-
-    fn class(index: usize, key: &'static str) -> Self {
-        Self::Item(keys::CLASSES, index, key)
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Key(key) => f.write_str(key),
-            Self::Item(list, index, key) => write!(f, "{list}[{index}].{key}"),
-        }
-    }
-}
-
-/// A broken rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
-    pub(crate) place: Place,
-    pub(crate) message: String,
-    pub(crate) remedy: String,
-}
-
-/// A bucket as it was read.
-#[derive(Clone, Debug)]
-pub(crate) struct DraftBucket {
-    pub(crate) min_tokens: Option<u64>,
-    pub(crate) name: Option<Box<str>>,
-}
-
-/// How a class is reached, as it was read.
-#[derive(Clone, Debug)]
-pub(crate) enum DraftMatching {
-    Explicit,
-    Matrix {
-        family: Option<Box<str>>,
-        bucket: Option<usize>,
-    },
-}
-
-/// A class as it was read.
-#[derive(Clone, Debug)]
-pub(crate) struct DraftClass {
-    pub(crate) name: Option<Box<str>>,
-    pub(crate) matching: Option<DraftMatching>,
-    /// Everything else; its own name and matching mean nothing yet.
-    pub(crate) policy: ClassPolicy,
-}
-
-/// A profile as it was read.
-#[derive(Clone, Debug)]
-pub(crate) struct Draft {
-    pub(crate) default_family: Option<Box<str>>,
-    pub(crate) buckets: Vec<DraftBucket>,
-    pub(crate) classes: Vec<DraftClass>,
-    pub(crate) settings: Settings,
-}
-
-impl Draft {
-    /// The profile, if no part is missing. The draft must have passed [`check`].
-    pub(crate) fn into_profile(self) -> Option<Profile> {
-        let default_family = self.default_family?;
-        let buckets = self
-            .buckets
-            .into_iter()
-            .map(|bucket| {
-                Some(Bucket {
-                    min_tokens: bucket.min_tokens?,
-                    name: bucket.name?,
-                })
-            })
-            .collect::<Option<Vec<Bucket>>>()?;
-        let classes = self
-            .classes
-            .into_iter()
-            .map(|class| {
-                let matching = match class.matching? {
-                    DraftMatching::Explicit => Matching::Explicit,
-                    DraftMatching::Matrix { family, bucket } => Matching::Matrix {
-                        family: family?,
-                        bucket: bucket?,
-                    },
-                };
-                Some(ClassPolicy {
-                    name: class.name?,
-                    matching,
-                    ..class.policy
-                })
-            })
-            .collect::<Option<Vec<ClassPolicy>>>()?;
-        let index = ClassIndex::new(Some(&default_family), &buckets, &classes);
-        let default_family = Some(default_family);
-        Some(Profile {
-            default_family,
-            buckets,
-            classes,
-            settings: self.settings,
-            index,
-        })
-    }
-}
 
 /// Reports every broken rule of a draft.
 pub(crate) fn check(draft: &Draft, report: &mut impl FnMut(Fault)) {
@@ -172,8 +42,8 @@ impl<'a, R: FnMut(Fault)> Rules<'a, R> {
     }
 
     fn check_counts(&mut self) {
-        let count = self.draft.classes.len();
-        if count == 0 {
+        let count = self.draft.classes().len();
+        if count == 0 && self.draft.classes.is_some() {
             self.fault(
                 Place::Key(keys::CLASSES),
                 "no classes".to_owned(),
@@ -187,7 +57,7 @@ impl<'a, R: FnMut(Fault)> Rules<'a, R> {
                 format!("merge classes until there are at most {CLASSES_MAX}"),
             );
         }
-        if self.draft.buckets.is_empty() {
+        if self.draft.buckets.as_ref().is_some_and(Vec::is_empty) {
             self.fault(
                 Place::Key(keys::BUCKETS),
                 "no buckets".to_owned(),
@@ -200,7 +70,7 @@ impl<'a, R: FnMut(Fault)> Rules<'a, R> {
         let draft = self.draft;
         let mut names = BTreeMap::new();
         let mut floor_before = None;
-        for (index, bucket) in draft.buckets.iter().enumerate() {
+        for (index, bucket) in draft.buckets().iter().enumerate() {
             if let Some(name) = bucket.name.as_deref() {
                 let place = Place::bucket(index, keys::BUCKET);
                 self.check_name(place, "bucket", name);
@@ -227,7 +97,7 @@ impl<'a, R: FnMut(Fault)> Rules<'a, R> {
     fn check_classes(&mut self) {
         let draft = self.draft;
         let mut names = BTreeMap::new();
-        for (index, class) in draft.classes.iter().enumerate() {
+        for (index, class) in draft.classes().iter().enumerate() {
             if let Some(name) = class.name.as_deref() {
                 let place = Place::class(index, keys::NAME);
                 self.check_name(place, "class", name);
@@ -307,7 +177,7 @@ impl<'a, R: FnMut(Fault)> Rules<'a, R> {
     /// The families that classes name, each with its first class.
     fn families(&self) -> Families<'a> {
         let mut families = BTreeMap::new();
-        for (index, class) in self.draft.classes.iter().enumerate() {
+        for (index, class) in self.draft.classes().iter().enumerate() {
             if let Some(DraftMatching::Matrix {
                 family: Some(family),
                 ..
@@ -321,7 +191,7 @@ impl<'a, R: FnMut(Fault)> Rules<'a, R> {
 
     fn check_explicit_names(&mut self, families: &Families<'a>) {
         let draft = self.draft;
-        for (index, class) in draft.classes.iter().enumerate() {
+        for (index, class) in draft.classes().iter().enumerate() {
             let (Some(name), Some(DraftMatching::Explicit)) = (&class.name, &class.matching) else {
                 continue;
             };
@@ -343,19 +213,15 @@ impl<'a, R: FnMut(Fault)> Rules<'a, R> {
     fn check_pairs(&mut self, families: &Families<'a>) {
         let draft = self.draft;
         let mut pairs = BTreeMap::new();
-        let mut all_known = draft.buckets.iter().all(|bucket| bucket.name.is_some());
-        for (index, class) in draft.classes.iter().enumerate() {
-            let (family, bucket) = match &class.matching {
-                Some(DraftMatching::Explicit) => continue,
-                Some(DraftMatching::Matrix {
-                    family: Some(family),
-                    bucket: Some(bucket),
-                }) => (&**family, *bucket),
-                _ => {
-                    all_known = false;
-                    continue;
-                }
+        for (index, class) in draft.classes().iter().enumerate() {
+            let Some(DraftMatching::Matrix {
+                family: Some(family),
+                bucket: Some(bucket),
+            }) = &class.matching
+            else {
+                continue;
             };
+            let (family, bucket) = (&**family, *bucket);
             if let Some(first) = pairs.get(&(family, bucket)) {
                 self.fault(
                     Place::class(index, keys::CACHE_BUCKET),
@@ -371,7 +237,7 @@ impl<'a, R: FnMut(Fault)> Rules<'a, R> {
                 pairs.insert((family, bucket), index);
             }
         }
-        if all_known {
+        if draft.is_matrix_known() {
             self.check_missing_pairs(families, &pairs);
         }
     }
@@ -384,13 +250,13 @@ impl<'a, R: FnMut(Fault)> Rules<'a, R> {
         let draft = self.draft;
         for (family, first) in families {
             let present = pairs.range((*family, 0)..=(*family, usize::MAX)).count();
-            let missing = draft.buckets.len().saturating_sub(present);
+            let missing = draft.buckets().len().saturating_sub(present);
             if missing == 0 {
                 continue;
             }
-            let names = (0..draft.buckets.len())
+            let names = (0..draft.buckets().len())
                 .filter(|bucket| !pairs.contains_key(&(*family, *bucket)))
-                .filter_map(|bucket| draft.buckets[bucket].name.as_deref())
+                .filter_map(|bucket| draft.buckets()[bucket].name.as_deref())
                 .take(LISTED_MAX);
             let (plural, names) = (if missing == 1 { "" } else { "s" }, listed(names, missing));
             self.fault(
@@ -410,13 +276,7 @@ impl<'a, R: FnMut(Fault)> Rules<'a, R> {
             return;
         };
         // A class whose family could not be read may have been the one.
-        let unread = draft.classes.iter().any(|class| {
-            matches!(
-                class.matching,
-                None | Some(DraftMatching::Matrix { family: None, .. })
-            )
-        });
-        if families.contains_key(family) || (unread && is_name(family)) {
+        if families.contains_key(family) || !draft.families_are_known() {
             return;
         }
         let remedy = if families.is_empty() {
@@ -431,7 +291,7 @@ impl<'a, R: FnMut(Fault)> Rules<'a, R> {
 
     fn bucket_name(&self, bucket: usize) -> String {
         self.draft
-            .buckets
+            .buckets()
             .get(bucket)
             .and_then(|bucket| bucket.name.as_deref())
             .map_or_else(|| bucket.to_string(), quoted)

@@ -1,9 +1,11 @@
 //! Profiles that a program fills in, without a file.
 
+use crate::draft::{Draft, DraftBucket, DraftClass, DraftMatching, Fault, Place};
 use crate::error::PolicyErrors;
+use crate::keys;
 use crate::profile::{Bucket, ClassPolicy, Matching, Profile, Settings};
-use crate::report::Report;
-use crate::rules::{Draft, DraftBucket, DraftClass, DraftMatching, Fault, check};
+use crate::report::{Finding, Report};
+use crate::rules::check;
 
 /// What [`Profile::build`] makes a profile of.
 ///
@@ -69,27 +71,31 @@ impl Profile {
     /// ```
     pub fn build(spec: ProfileSpec) -> Result<Self, PolicyErrors> {
         let mut report = Report::default();
+        let buckets: Vec<DraftBucket> = spec
+            .buckets
+            .into_iter()
+            .map(|Bucket { min_tokens, name }| DraftBucket {
+                min_tokens: Some(min_tokens),
+                name: Some(name),
+            })
+            .collect();
+        let classes = draft_classes(spec.classes, buckets.len(), &mut report);
         let draft = Draft {
-            buckets: spec
-                .buckets
-                .into_iter()
-                .map(|Bucket { min_tokens, name }| DraftBucket {
-                    min_tokens: Some(min_tokens),
-                    name: Some(name),
-                })
-                .collect::<Vec<DraftBucket>>(),
-            classes: Vec::new(),
             default_family: Some(spec.default_family),
+            buckets: Some(buckets),
+            classes: Some(classes),
             settings: spec.settings,
         };
-        let classes = draft_classes(spec.classes, draft.buckets.len(), &mut report);
-        let draft = Draft { classes, ..draft };
         check(&draft, &mut |Fault {
                                 place,
                                 message,
                                 remedy,
                             }| {
-            report.add(None, place.to_string(), message, remedy);
+            report.add(None, || Finding {
+                path: place.to_string(),
+                message,
+                remedy,
+            });
         });
         match draft.into_profile() {
             Some(profile) if report.is_empty() => Ok(profile),
@@ -110,12 +116,13 @@ fn draft_classes(
             Matching::Explicit => DraftMatching::Explicit,
             Matching::Matrix { family, bucket } => {
                 if *bucket >= buckets {
-                    report.add(
-                        None,
-                        format!("policy_classes[{index}].cache_bucket"),
-                        format!("bucket {bucket}, but there are {buckets}"),
-                        "use the index of one of the buckets, counted from 0".to_owned(),
-                    );
+                    report.add(None, || {
+                        Finding::new(
+                            Place::Item(keys::CLASSES, index, keys::CACHE_BUCKET),
+                            format!("index {bucket}, but there are {buckets} buckets"),
+                            "use the index of one of the buckets, counted from 0",
+                        )
+                    });
                 }
                 let bucket = Some(*bucket).filter(|bucket| *bucket < buckets);
                 DraftMatching::Matrix {
