@@ -330,8 +330,10 @@ impl Reader<'_> {
 
     /// Whether a node has no tag; reports one that has.
     fn is_untagged(&mut self, node: &Node<'_>, path: &Path<'_>) -> bool {
-        let Some(tag) = &node.tag else { return true };
-        self.report.add(Some(node.mark), || {
+        let Some((tag, mark)) = &node.tag else {
+            return true;
+        };
+        self.report.add(Some(*mark), || {
             let message = format!("the tag {} changes what the value is", quoted(tag));
             Finding::new(path, message, "remove the tag")
         });
