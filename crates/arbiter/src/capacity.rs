@@ -64,6 +64,8 @@ pub enum Resource {
     Attempts,
     /// [`TAINTS_MAX`].
     Taints,
+    /// Changes of a class's order while entries of before wait or run; 14.
+    OrderChanges,
 }
 
 impl Resource {
@@ -78,6 +80,7 @@ impl Resource {
             Self::ExtensionBlocks => "extension_blocks",
             Self::Attempts => "attempts",
             Self::Taints => "taints",
+            Self::OrderChanges => "order_changes",
         }
     }
 }

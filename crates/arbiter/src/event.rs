@@ -75,8 +75,12 @@ pub enum LimitKind {
 
 impl LimitKind {
     /// Every kind, in the order in which they are tested (S7.1).
-    pub const ALL: [Self; 4] =
-        [Self::Requests, Self::RawIslTokens, Self::CachedTokens, Self::MayWait];
+    pub const ALL: [Self; 4] = [
+        Self::Requests,
+        Self::RawIslTokens,
+        Self::CachedTokens,
+        Self::MayWait,
+    ];
 
     /// The stable code, as in `raw_isl_tokens`.
     #[must_use]

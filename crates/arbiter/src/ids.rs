@@ -66,7 +66,10 @@ impl Endpoint {
     /// The endpoint of `worker` with `rank`.
     #[must_use]
     pub const fn new(worker: u64, rank: u32) -> Self {
-        Self { worker: WorkerId(worker), rank }
+        Self {
+            worker: WorkerId(worker),
+            rank,
+        }
     }
 }
 
@@ -92,12 +95,6 @@ impl ClassIndex {
 /// or a live request refers to it (by its pin, its booking, or because it avoids it).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointIndex(pub u32);
-
-impl EndpointIndex {
-    pub(crate) const fn at(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// A place for one request, from its submission to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

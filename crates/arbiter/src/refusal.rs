@@ -82,7 +82,9 @@ pub struct StaleRequeue<P> {
 #[non_exhaustive]
 pub enum WorkerError {
     /// `ranks` is 0, or `first_rank + ranks` does not fit 32 bits.
-    #[error("ranks {first_rank} .. {first_rank} + {ranks} are not a range of 1 or more ranks below 2^32")]
+    #[error(
+        "ranks {first_rank} .. {first_rank} + {ranks} are not a range of 1 or more ranks below 2^32"
+    )]
     RankRange {
         /// The first rank given.
         first_rank: u32,

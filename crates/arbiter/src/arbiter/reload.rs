@@ -1,0 +1,182 @@
+//! Another policy, between two selections (S3.7).
+
+use tollgate_policy::Profile;
+
+use crate::arbiter::{Arbiter, fits};
+use crate::class::Class;
+use crate::order::{EPOCH_MAX, NONE, slot_of};
+use crate::selector::shipped;
+use crate::{Full, Resource};
+
+impl<P> Arbiter<P> {
+    /// Puts `profile` in force; its generation. Classes match by name and keep queue, turn, place
+    /// and counters; new ones join the ring's end; one that vanished takes no new requests and
+    /// drains. Order keys are not recomputed, limits evict nobody.
+    /// O(C x endpoints + waiting lanes).
+    ///
+    /// # Errors
+    /// Nothing is changed if the profile does not fit the capacities, those of its classes that
+    /// drain included, or if a class's order changed more than 14 times while its entries waited.
+    pub fn reload(&mut self, profile: &Profile) -> Result<u64, Full> {
+        self.check_reload(profile)?;
+        let restart = profile.arbitration() != self.profile.arbitration();
+        let (kind, weight) = (self.profile.selector(), self.profile.decode_weight());
+        if !self.own_selector && (kind, weight) != (profile.selector(), profile.decode_weight()) {
+            self.selector = shipped(profile.selector(), profile.decode_weight(), self.seed);
+        }
+        self.profile = profile.clone();
+        self.adopt_classes(profile);
+        if restart {
+            self.ring.restart(self.table.iter().copied());
+            for class in &mut self.classes {
+                class.remembered = NONE;
+            }
+        }
+        self.settle_everything();
+        self.cut_to_dearest_heads(profile);
+        self.generation += 1;
+        self.retire_drained();
+        Ok(self.generation)
+    }
+
+    fn check_reload(&self, profile: &Profile) -> Result<(), Full> {
+        let named = |class: &Class| profile.classes().iter().find(|p| p.name == class.name);
+        let in_use = || {
+            self.table
+                .iter()
+                .map(|&class| &self.classes[class as usize])
+        };
+        let kept = in_use()
+            .filter(|class| named(class).is_none() && !class.is_idle())
+            .count();
+        fits(profile, &self.capacities, kept)?;
+        let worn = in_use().any(|class| {
+            class.epoch == EPOCH_MAX
+                && !class.is_idle()
+                && named(class).is_some_and(|policy| policy.order != class.order)
+        });
+        if worn {
+            let available = u64::from(EPOCH_MAX);
+            return Err(Full {
+                what: Resource::OrderChanges,
+                required: available + 1,
+                available,
+            });
+        }
+        Ok(())
+    }
+
+    /// Matches the classes of a profile to those in use, by name (S3.7).
+    pub(super) fn adopt_classes(&mut self, profile: &Profile) {
+        for &class in &self.table {
+            let class = &mut self.classes[class as usize];
+            class.draining = !profile
+                .classes()
+                .iter()
+                .any(|policy| policy.name == class.name);
+        }
+        self.draining = self.count_draining();
+        // Idle ones leave now, so that their places serve the new ones.
+        self.retire_drained();
+        self.class_of.clear();
+        for policy in profile.classes() {
+            let known = self
+                .table
+                .iter()
+                .copied()
+                .find(|&class| self.classes[class as usize].name == policy.name);
+            let class =
+                known.unwrap_or_else(|| self.add_class(policy.name.clone(), policy.quantum));
+            let settings = &mut self.classes[class as usize];
+            if settings.is_idle() {
+                settings.epoch = 0;
+            } else if settings.order != policy.order {
+                settings.epoch += 1;
+            }
+            settings.configure(policy);
+            self.ring.set_quantum(class as usize, policy.quantum);
+            self.class_of.push(class);
+        }
+    }
+
+    fn add_class(&mut self, name: Box<str>, quantum: u64) -> u16 {
+        let place = self.classes.iter().position(|class| !class.in_use);
+        let class = place.expect("the capacity was checked");
+        let index = super::settle::index16(class);
+        self.classes[class] = Class::named(name);
+        self.table.push(index);
+        self.ring.join(index, quantum);
+        self.mark_dirty(class);
+        index
+    }
+
+    /// Brings gates, counts, lanes and index in line with the policy in force.
+    fn settle_everything(&mut self) {
+        for at in 0..self.table.len() {
+            let class = self.table[at] as usize;
+            self.classes[class].counts = self.gates.count_all(class);
+        }
+        for number in 0..self.endpoints.reach() {
+            if !self.endpoints.slot(number).known {
+                continue;
+            }
+            let endpoint = self.endpoints.slot(number).endpoint;
+            let worker = self.endpoints.worker(endpoint.worker).copied();
+            self.restate(number, worker.as_ref());
+        }
+        self.settle_pools();
+    }
+
+    /// A matched class keeps at most `new quantum + the dearest head of its lanes`.
+    fn cut_to_dearest_heads(&mut self, profile: &Profile) {
+        for at in 0..profile.classes().len() {
+            let class = self.class_of[at] as usize;
+            let node = self.ring.node(class);
+            if node.deficit <= node.quantum {
+                continue;
+            }
+            let kept = node.quantum.saturating_add(self.dearest_head(class));
+            let deficit = node.deficit.min(kept);
+            self.ring.set_deficit(class, deficit);
+        }
+    }
+
+    fn dearest_head(&self, class: usize) -> u64 {
+        self.heads(class)
+            .map(|head| u64::from(self.slab[slot_of(head)].snapshot().cost()))
+            .max()
+            .unwrap_or(0)
+    }
+
+    fn count_draining(&self) -> u32 {
+        let draining = self
+            .table
+            .iter()
+            .filter(|&&class| self.classes[class as usize].draining);
+        u32::try_from(draining.count()).expect("bounded by CLASSES_MAX")
+    }
+
+    /// Gives up the classes that drained: they left the policy, and neither wait nor run (S3.7).
+    pub(super) fn retire_drained(&mut self) {
+        if self.draining == 0 {
+            return;
+        }
+        let Self {
+            table,
+            classes,
+            ring,
+            ..
+        } = self;
+        table.retain(|&class| {
+            let settings = &mut classes[class as usize];
+            let keep = !settings.draining || !settings.is_idle();
+            if !keep {
+                ring.leave(class);
+                settings.in_use = false;
+                settings.name = Box::default();
+            }
+            keep
+        });
+        self.draining = self.count_draining();
+    }
+}

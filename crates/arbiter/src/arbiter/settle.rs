@@ -1,0 +1,308 @@
+//! Gate: what stands between each lane's head and its dispatch, kept current by events (S5).
+
+use crate::arbiter::Arbiter;
+use crate::bits::BitRows;
+use crate::class::ShutAt;
+use crate::endpoints::Endpoints;
+use crate::gate::Counts;
+use crate::order::{LaneStatus, NO_KEY, NONE, Rank, slot_of};
+use crate::selector::Activity;
+use crate::{Endpoint, FailReason, WorkerId};
+
+impl<P> Arbiter<P> {
+    /// Looks at a class's candidate again before the next pick.
+    pub(super) fn mark_dirty(&mut self, class: usize) {
+        if !self.classes[class].is_dirty {
+            self.classes[class].is_dirty = true;
+            self.dirty.push(index16(class));
+        }
+    }
+
+    /// Brings every candidate up to date.
+    pub(super) fn refresh(&mut self) {
+        while let Some(class) = self.dirty.pop() {
+            let class = class as usize;
+            self.classes[class].is_dirty = false;
+            let exact = self.forest.best(class, &self.lanes.order);
+            let shared = self.lanes.shared(class);
+            let shared = if shared.status == LaneStatus::Open {
+                shared.head
+            } else {
+                NO_KEY
+            };
+            let candidate = self.lanes.order.best(shared, exact);
+            self.candidates[class] = candidate;
+            let cost = if candidate == NO_KEY {
+                0
+            } else {
+                self.slab[slot_of(candidate)].snapshot().cost()
+            };
+            self.ring.set_cost(class, cost);
+        }
+    }
+
+    /// After a lane got another head, or lost its last entry.
+    pub(super) fn settle_lane(&mut self, class: usize, pin: u32) {
+        if pin == NONE {
+            self.settle_shared(class, false);
+        } else {
+            self.settle_exact(class, pin);
+        }
+    }
+
+    /// After anything that a class's shared head depends on changed; `remask` where the set of
+    /// endpoints that may run a constrained head may have changed as well.
+    pub(super) fn settle_shared(&mut self, class: usize, remask: bool) {
+        self.settle_mask(class, self.lanes.shared(class).head, remask);
+        self.settle_shared_status(class);
+        self.mark_dirty(class);
+    }
+
+    /// After only the busy bits changed.
+    fn settle_shared_status(&mut self, class: usize) {
+        let lane = self.lanes.shared(class);
+        let before = lane.status;
+        let status = if lane.head == NO_KEY {
+            LaneStatus::Shut
+        } else {
+            match self.judge_shared(class) {
+                Ok(true) => LaneStatus::Open,
+                Ok(false) => LaneStatus::Shut,
+                Err(_) => LaneStatus::Doomed,
+            }
+        };
+        if status != before {
+            let is_doomed = |status| u32::from(status == LaneStatus::Doomed);
+            self.doomed = self.doomed + is_doomed(status) - is_doomed(before);
+            self.lanes.set_status(u32::from(index16(class)), status);
+            self.mark_dirty(class);
+        }
+    }
+
+    fn settle_mask(&mut self, class: usize, head: Rank, remask: bool) {
+        let slot = if head == NO_KEY { NONE } else { slot_of(head) };
+        let header = (slot != NONE && self.slab[slot].extension != NONE)
+            .then(|| self.extensions.header(self.slab[slot].extension))
+            .filter(|header| header.is_constrained());
+        let Some(header) = header else {
+            self.classes[class].masked_head = NONE;
+            return;
+        };
+        if self.classes[class].masked_head != slot || remask {
+            let Self {
+                gates,
+                endpoints,
+                taint_rows,
+                extensions,
+                ..
+            } = self;
+            let allowed = header.limited.then(|| extensions.allowed(&header));
+            write_mask(
+                gates.mask_mut(class),
+                endpoints,
+                taint_rows,
+                header.taints,
+                allowed,
+            );
+            let counts = self.gates.count_masked(class, class);
+            let class = &mut self.classes[class];
+            class.masked_head = slot;
+            class.masked_counts = counts;
+            class.masked_shut_at = class.shut_at(counts);
+        }
+    }
+
+    /// Whether the shared head of `class` may go (true), waits (false), or can run nowhere.
+    pub(super) fn judge_shared(&self, class: usize) -> Result<bool, FailReason> {
+        let class = &self.classes[class];
+        if class.masked_head == NONE {
+            self.judge_pool(class.counts, class.shut_at)
+        } else {
+            self.judge_pool(class.masked_counts, class.masked_shut_at)
+        }
+    }
+
+    /// The same for any pool (S5.3, S5.4).
+    pub(super) fn judge_pool(&self, counts: Counts, shut_at: ShutAt) -> Result<bool, FailReason> {
+        if self.endpoints.worker_count() == 0 {
+            Err(FailReason::NoWorkers)
+        } else if counts.available == 0 {
+            Err(FailReason::NoEligibleWorker)
+        } else if counts.eligible > 0 {
+            Ok(counts.busy_eligible < shut_at.eligible)
+        } else if counts.busy_available < shut_at.available {
+            Err(FailReason::AllEligibleOverloaded)
+        } else {
+            Ok(false)
+        }
+    }
+
+    /// After anything that an exact lane depends on changed.
+    pub(super) fn settle_exact(&mut self, class: usize, number: u32) {
+        let lane = self.lanes.exact(class, number);
+        let was_doomed = self.doomed_exact.get(class, number);
+        let mut leaf = NO_KEY;
+        let mut is_doomed = false;
+        if let Some(lane) = lane {
+            let head = self.lanes.get(lane).head;
+            let status = match self.judge_exact(class, number, slot_of(head)) {
+                Ok(true) => {
+                    leaf = head;
+                    LaneStatus::Open
+                }
+                Ok(false) => LaneStatus::Shut,
+                Err(_) => {
+                    is_doomed = true;
+                    LaneStatus::Doomed
+                }
+            };
+            self.lanes.set_status(lane, status);
+        }
+        if was_doomed != is_doomed {
+            self.doomed_exact.set(class, number, is_doomed);
+            self.doomed = self.doomed + u32::from(is_doomed) - u32::from(was_doomed);
+            let doomed_lanes = &mut self.classes[class].doomed_lanes;
+            *doomed_lanes = *doomed_lanes + u32::from(is_doomed) - u32::from(was_doomed);
+        }
+        if self.forest.leaf(class, number) != leaf {
+            self.forest.set(class, number, leaf);
+            self.mark_dirty(class);
+        }
+    }
+
+    /// Whether an exact head may go (true), waits (false), or can run nowhere.
+    pub(super) fn judge_exact(
+        &self,
+        class: usize,
+        number: u32,
+        slot: u32,
+    ) -> Result<bool, FailReason> {
+        let extension = self.slab[slot].extension;
+        if extension == NONE && self.gates.is_eligible(number) {
+            return Ok(!self.gates.is_busy(class, number));
+        }
+        let taints = if extension == NONE {
+            0
+        } else {
+            self.extensions.header(extension).taints
+        };
+        self.judge_pin(class, self.endpoints.slot(number).endpoint, taints)
+    }
+
+    /// The same for any pin, its allow-list aside, in the order of S8.
+    pub(super) fn judge_pin(
+        &self,
+        class: usize,
+        endpoint: Endpoint,
+        taints: u128,
+    ) -> Result<bool, FailReason> {
+        if self.endpoints.worker_count() == 0 {
+            return Err(FailReason::NoWorkers);
+        }
+        let Some(worker) = self.endpoints.worker(endpoint.worker) else {
+            return Err(FailReason::PinnedWorkerUnknown);
+        };
+        if !worker.available {
+            return Err(FailReason::PinnedWorkerUnavailable);
+        }
+        if !worker.has_rank(endpoint.rank) {
+            return Err(FailReason::PinnedRankOutOfRange);
+        }
+        if taints & !worker.taints != 0 {
+            return Err(FailReason::PinnedTaintMissing);
+        }
+        let number = self
+            .endpoints
+            .number(endpoint)
+            .expect("a known rank has a number");
+        let is_busy = self.gates.is_busy(class, number);
+        if worker.overloaded && !self.holds_on_overload() && !is_busy {
+            return Err(FailReason::PinnedWorkerOverloaded);
+        }
+        Ok(!is_busy)
+    }
+
+    /// After an endpoint's load, active requests or last use changed.
+    #[inline]
+    pub(super) fn settle_activity(&mut self, number: u32) {
+        let load = self.endpoints.slot(number).load();
+        self.settle_standing(number);
+        if !self.gates.is_in_band(number, load) {
+            self.settle_busy(number);
+        }
+    }
+
+    /// Puts an endpoint where it belongs in the index over standing scores.
+    pub(super) fn settle_standing(&mut self, number: u32) {
+        let slot = self.endpoints.slot(number);
+        let activity = Activity {
+            prefill_tokens: slot.load(),
+            active: slot.active,
+        };
+        let competes = self.gates.is_eligible(number) && !self.gates.is_forced(number);
+        let score = competes.then(|| self.selector.standing(activity));
+        self.load_tree.update(number, score, &self.endpoints);
+    }
+
+    /// Brings an endpoint's busy bits up to date, and what depends on them (G1).
+    pub(super) fn settle_busy(&mut self, number: u32) {
+        let load = self.endpoints.slot(number).load();
+        for at in 0..self.table.len() {
+            let class = self.table[at] as usize;
+            let busy = self.gates.should_be_busy(class, number, load);
+            if busy != self.gates.is_busy(class, number) {
+                self.flip(class, number, busy);
+            }
+        }
+        let classes = self.table.iter().map(|&class| class as usize);
+        self.gates.fit_band(number, load, classes);
+    }
+
+    fn flip(&mut self, class: usize, number: u32, busy: bool) {
+        self.gates.set_busy(class, number, busy);
+        let (available, eligible) = self.gates.weight(number);
+        let is_masked = self.gates.is_masked(class, number);
+        let entry = &mut self.classes[class];
+        entry.counts.flip(available, eligible, busy);
+        if entry.masked_head != NONE && is_masked {
+            entry.masked_counts.flip(available, eligible, busy);
+        }
+        if self.lanes.shared(class).head != NO_KEY {
+            self.settle_shared_status(class);
+        }
+        if self.lanes.exact(class, number).is_some() {
+            self.settle_exact(class, number);
+        }
+    }
+}
+
+/// Writes into `mask` the endpoints that carry `taints` and belong to `allowed` workers.
+pub(super) fn write_mask(
+    mask: &mut [u64],
+    endpoints: &Endpoints,
+    taint_rows: &BitRows,
+    taints: u128,
+    allowed: Option<impl Iterator<Item = WorkerId>>,
+) {
+    match allowed {
+        None => mask.fill(u64::MAX),
+        Some(workers) => {
+            mask.fill(0);
+            for number in workers.flat_map(|worker| endpoints.numbers_of(worker)) {
+                mask[number as usize / 64] |= 1 << (number % 64);
+            }
+        }
+    }
+    let mut rest = taints;
+    while rest != 0 {
+        let taint = rest.trailing_zeros() as usize;
+        rest &= rest - 1;
+        for (mask, carries) in mask.iter_mut().zip(taint_rows.row(taint)) {
+            *mask &= carries;
+        }
+    }
+}
+
+pub(super) fn index16(class: usize) -> u16 {
+    u16::try_from(class).expect("classes are bounded by CLASSES_MAX")
+}

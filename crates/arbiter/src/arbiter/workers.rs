@@ -1,0 +1,246 @@
+//! Workers: records, load reports, egress (S5, S9.2, S9.3).
+
+use crate::arbiter::Arbiter;
+use crate::bits::ones;
+use crate::endpoints::Worker;
+use crate::{Endpoint, Full, Stale, WorkerError, WorkerId, WorkerRecord};
+
+impl<P> Arbiter<P> {
+    /// Makes a worker known, or replaces its whole record. Bookings, load, `shut` and last use of
+    /// ranks that remain stay; a rank that goes away counts as removed (S9.3).
+    /// O(ranks x C + C x endpoints / 64).
+    ///
+    /// # Errors
+    /// Nothing is changed if the ranks are no range, or workers, endpoint numbers or taint names do
+    /// not suffice.
+    pub fn upsert_worker(&mut self, record: &WorkerRecord<'_>) -> Result<(), WorkerError> {
+        self.endpoints.reserve(record)?;
+        let taints = self.taints.intern(record.taints)?;
+        let worker = Worker {
+            id: record.id,
+            first_rank: record.first_rank,
+            ranks: record.ranks,
+            max_batched_tokens: record.max_batched_tokens,
+            taints,
+            overloaded: record.overloaded,
+            available: record.available,
+        };
+        let before = self.endpoints.worker(record.id).copied();
+        self.endpoints.put_worker(worker);
+        if let Some(before) = before {
+            for rank in before.first_rank..before.first_rank + before.ranks {
+                if !worker.has_rank(rank) {
+                    self.depart(
+                        Endpoint {
+                            worker: worker.id,
+                            rank,
+                        },
+                        &before,
+                    );
+                }
+            }
+        }
+        for rank in (0..worker.ranks).map(|offset| worker.first_rank + offset) {
+            let number = self.endpoints.arrive(Endpoint {
+                worker: worker.id,
+                rank,
+            });
+            self.forest.reach(number);
+            self.restate(number, Some(&worker));
+        }
+        if let Some(before) = before {
+            self.taints.release(before.taints);
+        }
+        self.settle_pools();
+        Ok(())
+    }
+
+    /// Makes a worker unknown (S9.3). Its exact lanes fail at the next sweep if it is still gone
+    /// then (S5.4); requests dispatched to it stay the caller's. O(ranks x C + C x endpoints / 64).
+    ///
+    /// # Errors
+    /// [`Stale`] if it is not known.
+    pub fn remove_worker(&mut self, id: WorkerId) -> Result<(), Stale> {
+        let Some(worker) = self.endpoints.drop_worker(id) else {
+            return Err(self.stale());
+        };
+        for rank in (0..worker.ranks).map(|offset| worker.first_rank + offset) {
+            self.depart(Endpoint { worker: id, rank }, &worker);
+        }
+        self.taints.release(worker.taints);
+        self.settle_pools();
+        Ok(())
+    }
+
+    /// Sets whether a worker is overloaded (S5.2, S5.6).
+    ///
+    /// # Errors
+    /// [`Stale`] if it is not known.
+    pub fn set_overloaded(&mut self, id: WorkerId, overloaded: bool) -> Result<(), Stale> {
+        self.amend_worker(id, |worker| worker.overloaded = overloaded)
+    }
+
+    /// Sets whether a worker is available (S5.2).
+    ///
+    /// # Errors
+    /// [`Stale`] if it is not known.
+    pub fn set_available(&mut self, id: WorkerId, available: bool) -> Result<(), Stale> {
+        self.amend_worker(id, |worker| worker.available = available)
+    }
+
+    /// Replaces a worker's taints (S5.2). `Ok(Err(Stale))` if it is not known.
+    ///
+    /// # Errors
+    /// Nothing is changed if the taint names do not suffice.
+    pub fn set_taints(&mut self, id: WorkerId, taints: &[&str]) -> Result<Result<(), Stale>, Full> {
+        let Some(before) = self.endpoints.worker(id).map(|worker| worker.taints) else {
+            return Ok(Err(self.stale()));
+        };
+        let taints = self.taints.intern(taints)?;
+        let amended = self.amend_worker(id, |worker| worker.taints = taints);
+        self.taints.release(before);
+        Ok(amended)
+    }
+
+    fn amend_worker(&mut self, id: WorkerId, amend: impl Fn(&mut Worker)) -> Result<(), Stale> {
+        let Some(mut worker) = self.endpoints.worker(id).copied() else {
+            return Err(self.stale());
+        };
+        amend(&mut worker);
+        self.endpoints.put_worker(worker);
+        for rank in (0..worker.ranks).map(|offset| worker.first_rank + offset) {
+            let number = self.endpoints.arrive(Endpoint { worker: id, rank });
+            self.restate(number, Some(&worker));
+        }
+        self.settle_pools();
+        Ok(())
+    }
+
+    /// Sets the external report of an endpoint's prefill tokens: absolute, without our own bookings
+    /// (S9.2). O(C), plus O(log L) for each lane that flips; O(1) while it crosses no threshold.
+    ///
+    /// # Errors
+    /// [`Stale`] if the endpoint is not known.
+    pub fn load(&mut self, endpoint: Endpoint, tokens: u64) -> Result<(), Stale> {
+        let number = self.known_number(endpoint)?;
+        self.endpoints.slot_mut(number).reported = tokens;
+        self.settle_activity(number);
+        Ok(())
+    }
+
+    /// The endpoint's egress is full: it counts as busy for every class (S5.1).
+    ///
+    /// # Errors
+    /// [`Stale`] if the endpoint is not known.
+    pub fn shut(&mut self, endpoint: Endpoint) -> Result<(), Stale> {
+        self.set_shut(endpoint, true)
+    }
+
+    /// The endpoint's egress has room again.
+    ///
+    /// # Errors
+    /// [`Stale`] if the endpoint is not known.
+    pub fn open(&mut self, endpoint: Endpoint) -> Result<(), Stale> {
+        self.set_shut(endpoint, false)
+    }
+
+    fn set_shut(&mut self, endpoint: Endpoint, shut: bool) -> Result<(), Stale> {
+        let number = self.known_number(endpoint)?;
+        self.endpoints.slot_mut(number).shut = shut;
+        let is_overloaded = self
+            .endpoints
+            .worker(endpoint.worker)
+            .is_some_and(|w| w.overloaded);
+        self.gates
+            .set_forced(number, shut || is_overloaded && self.holds_on_overload());
+        self.settle_standing(number);
+        self.settle_busy(number);
+        Ok(())
+    }
+
+    fn known_number(&mut self, endpoint: Endpoint) -> Result<u32, Stale> {
+        self.endpoints
+            .number(endpoint)
+            .filter(|&number| self.endpoints.slot(number).known)
+            .ok_or_else(|| self.stale())
+    }
+
+    fn depart(&mut self, endpoint: Endpoint, worker: &Worker) {
+        let number = self
+            .endpoints
+            .number(endpoint)
+            .expect("a known rank has a number");
+        self.carry_taints(number, worker.taints, 0);
+        // Its lanes are judged by the worker table, which does not know it any more; its number
+        // may be free after `depart`, so everything that hangs on it goes first.
+        self.endpoints.slot_mut(number).known = false;
+        self.restate(number, None);
+        self.endpoints.depart(number);
+    }
+
+    /// Restates an endpoint to gates, counts and index; `None` for one that is not known.
+    pub(super) fn restate(&mut self, number: u32, worker: Option<&Worker>) {
+        for at in 0..self.table.len() {
+            let class = self.table[at] as usize;
+            let (available, eligible) = self.gates.weight(number);
+            let busy = self.gates.is_busy(class, number);
+            self.classes[class]
+                .counts
+                .subtract(available, eligible, busy);
+        }
+        let slot = *self.endpoints.slot(number);
+        let is_available = worker.is_some_and(|worker| worker.available);
+        let is_overloaded = worker.is_some_and(|worker| worker.overloaded);
+        let holds = self.holds_on_overload();
+        self.gates.set_standing(
+            number,
+            is_available,
+            is_available && (holds || !is_overloaded),
+        );
+        self.gates
+            .set_forced(number, slot.shut || is_overloaded && holds);
+        if let Some(worker) = worker {
+            self.carry_taints(number, u128::MAX, worker.taints);
+        }
+        let load = if worker.is_some() { slot.load() } else { 0 };
+        let max_batched_tokens = worker.and_then(|worker| worker.max_batched_tokens);
+        for at in 0..self.table.len() {
+            let class = self.table[at] as usize;
+            let threshold = self.classes[class].threshold_for(max_batched_tokens);
+            self.gates.set_threshold(class, number, threshold);
+            let busy = self.gates.should_be_busy(class, number, load);
+            self.gates.set_busy(class, number, busy);
+            let (available, eligible) = self.gates.weight(number);
+            self.classes[class].counts.add(available, eligible, busy);
+        }
+        let classes = self.table.iter().map(|&class| class as usize);
+        self.gates.fit_band(number, load, classes);
+        self.settle_standing(number);
+        for at in 0..self.table.len() {
+            let class = self.table[at] as usize;
+            if self.lanes.exact(class, number).is_some() {
+                self.settle_exact(class, number);
+            }
+        }
+    }
+
+    fn carry_taints(&mut self, number: u32, before: u128, after: u128) {
+        for (bits, carries) in [(before & !after, false), (after, true)] {
+            #[expect(clippy::cast_possible_truncation, reason = "the halves of a u128")]
+            let words = [bits as u64, (bits >> 64) as u64];
+            for taint in ones(words) {
+                self.taint_rows.set(taint as usize, number, carries);
+            }
+        }
+    }
+
+    /// Settles every shared lane after endpoints came, went or changed their standing.
+    pub(super) fn settle_pools(&mut self) {
+        for at in 0..self.table.len() {
+            let class = self.table[at] as usize;
+            let counts = self.classes[class].counts;
+            self.classes[class].shut_at = self.classes[class].shut_at(counts);
+            self.settle_shared(class, true);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Fixed bitsets over endpoints, 64 in a word.
+
+/// One row of bits for each of several owners.
+#[derive(Debug)]
+pub(crate) struct BitRows {
+    words: Vec<u64>,
+    words_per_row: usize,
+}
+
+impl BitRows {
+    pub(crate) fn new(rows: usize, bits: usize) -> Self {
+        let words_per_row = bits.div_ceil(64);
+        Self {
+            words: vec![0; rows * words_per_row],
+            words_per_row,
+        }
+    }
+
+    pub(crate) const fn words_per_row(&self) -> usize {
+        self.words_per_row
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, row: usize, bit: u32) -> bool {
+        self.words[row * self.words_per_row + bit as usize / 64] >> (bit % 64) & 1 != 0
+    }
+
+    #[inline]
+    pub(crate) fn set(&mut self, row: usize, bit: u32, value: bool) {
+        let word = &mut self.words[row * self.words_per_row + bit as usize / 64];
+        *word = *word & !(1 << (bit % 64)) | u64::from(value) << (bit % 64);
+    }
+
+    #[inline]
+    pub(crate) fn row(&self, row: usize) -> &[u64] {
+        &self.words[row * self.words_per_row..(row + 1) * self.words_per_row]
+    }
+
+    #[inline]
+    pub(crate) fn row_mut(&mut self, row: usize) -> &mut [u64] {
+        &mut self.words[row * self.words_per_row..(row + 1) * self.words_per_row]
+    }
+}
+
+/// The positions of the set bits of `words`, rising.
+pub(crate) fn ones(words: impl IntoIterator<Item = u64>) -> impl Iterator<Item = u32> {
+    (0..).step_by(64).zip(words).flat_map(|(base, word)| {
+        std::iter::successors(Some(word), |&word| Some(word & (word - 1)))
+            .take_while(|&word| word != 0)
+            .map(move |word| base + word.trailing_zeros())
+    })
+}

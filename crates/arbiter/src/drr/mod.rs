@@ -1,0 +1,250 @@
+//! Deficit Round Robin over the classes (S6).
+//!
+//! The ring is a linked list over class indices, with each class's credit and candidate cost in its
+//! node: ending a turn is O(1), and a pass reads one array. Which entry a candidate is, and whether
+//! its lane is open, is the arbiter's business; here a class has a cost or none.
+
+pub(crate) mod exact;
+pub(crate) mod page;
+
+const NONE: u16 = u16::MAX;
+
+/// One class in the ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node {
+    /// Credit in uncached tokens (S6.2); saturates.
+    pub(crate) deficit: u64,
+    pub(crate) quantum: u64,
+    /// The cost of its candidate; 0 while it has none.
+    pub(crate) cost: u32,
+    prev: u16,
+    next: u16,
+    pub(crate) open: bool,
+}
+
+/// The classes in ring order.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    nodes: Vec<Node>,
+    front: u16,
+    back: u16,
+    len: u16,
+    /// Classes with a candidate.
+    candidates: u16,
+    /// Classes whose turn is open.
+    open: u16,
+    /// State of `page` (S6.8).
+    pub(crate) cursor: u16,
+    pub(crate) holder: u16,
+}
+
+impl Ring {
+    pub(crate) fn new(classes: usize) -> Self {
+        let node = Node {
+            deficit: 0,
+            quantum: 1,
+            cost: 0,
+            prev: NONE,
+            next: NONE,
+            open: false,
+        };
+        Self {
+            nodes: vec![node; classes],
+            front: NONE,
+            back: NONE,
+            len: 0,
+            candidates: 0,
+            open: 0,
+            cursor: NONE,
+            holder: NONE,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn node(&self, class: usize) -> &Node {
+        &self.nodes[class]
+    }
+
+    pub(crate) fn set_quantum(&mut self, class: usize, quantum: u64) {
+        self.nodes[class].quantum = quantum;
+    }
+
+    pub(crate) fn set_deficit(&mut self, class: usize, deficit: u64) {
+        self.nodes[class].deficit = deficit;
+    }
+
+    /// Sets the cost of a class's candidate; 0 for none.
+    #[inline]
+    pub(crate) fn set_cost(&mut self, class: usize, cost: u32) {
+        let node = &mut self.nodes[class];
+        self.candidates = self.candidates + u16::from(cost > 0) - u16::from(node.cost > 0);
+        node.cost = cost;
+    }
+
+    /// Appends a class, with no credit and its turn closed.
+    pub(crate) fn join(&mut self, class: u16, quantum: u64) {
+        self.nodes[class as usize] = Node {
+            deficit: 0,
+            quantum,
+            cost: 0,
+            prev: NONE,
+            next: NONE,
+            open: false,
+        };
+        self.link_back(class);
+        self.len += 1;
+        if self.cursor == NONE {
+            self.cursor = class;
+        }
+    }
+
+    /// Takes an empty class out.
+    pub(crate) fn leave(&mut self, class: u16) {
+        self.close(class);
+        self.set_cost(class as usize, 0);
+        if self.cursor == class {
+            self.cursor = self.after(class);
+        }
+        if self.holder == class {
+            self.holder = NONE;
+        }
+        self.unlink(class);
+        self.len -= 1;
+        if self.len == 0 {
+            self.cursor = NONE;
+        }
+    }
+
+    /// Opens a closed turn: the quantum is granted (S6.5).
+    #[inline]
+    fn open(&mut self, class: u16) {
+        let node = &mut self.nodes[class as usize];
+        node.deficit = node.deficit.saturating_add(node.quantum);
+        node.open = true;
+        self.open += 1;
+    }
+
+    #[inline]
+    fn close(&mut self, class: u16) {
+        let node = &mut self.nodes[class as usize];
+        self.open -= u16::from(node.open);
+        node.open = false;
+    }
+
+    /// Ends a turn: closes it, whether or not it was open, and moves the class to the end (S6).
+    #[inline]
+    pub(crate) fn end_turn(&mut self, class: u16) {
+        self.close(class);
+        if self.back != class {
+            self.unlink(class);
+            self.link_back(class);
+        }
+    }
+
+    /// A class that held on in `page` does so no longer (S6.8).
+    pub(crate) fn release(&mut self, class: u16) {
+        if self.holder == class {
+            self.holder = NONE;
+        }
+    }
+
+    /// Back to `order`, all turns closed, no holder: for a change of arbitration (S3.7).
+    pub(crate) fn restart(&mut self, order: impl Iterator<Item = u16>) {
+        (self.front, self.back) = (NONE, NONE);
+        for class in order {
+            self.close(class);
+            self.link_back(class);
+        }
+        self.cursor = self.front;
+        self.holder = NONE;
+    }
+
+    fn link_back(&mut self, class: u16) {
+        self.nodes[class as usize].prev = self.back;
+        self.nodes[class as usize].next = NONE;
+        match self.back {
+            NONE => self.front = class,
+            back => self.nodes[back as usize].next = class,
+        }
+        self.back = class;
+    }
+
+    fn unlink(&mut self, class: u16) {
+        let Node { prev, next, .. } = self.nodes[class as usize];
+        match prev {
+            NONE => self.front = next,
+            prev => self.nodes[prev as usize].next = next,
+        }
+        match next {
+            NONE => self.back = prev,
+            next => self.nodes[next as usize].prev = prev,
+        }
+    }
+
+    /// The next class around the ring.
+    fn after(&self, class: u16) -> u16 {
+        match self.nodes[class as usize].next {
+            NONE => self.front,
+            next => next,
+        }
+    }
+
+    /// The classes in ring order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u16> {
+        std::iter::successors(Some(self.front), |&class| {
+            Some(self.nodes[class as usize].next)
+        })
+        .take_while(|&class| class != NONE)
+    }
+
+    /// `min ceil((cost - deficit) / quantum)` over the classes with a candidate, none of which can
+    /// pay.
+    fn rounds(&self) -> u64 {
+        self.iter()
+            .map(|class| &self.nodes[class as usize])
+            .filter(|node| node.cost > 0)
+            .map(|node| (u64::from(node.cost) - node.deficit).div_ceil(node.quantum))
+            .min()
+            .unwrap_or(0)
+    }
+
+    fn grant_all(&mut self, rounds: u64) {
+        let mut class = self.front;
+        while class != NONE {
+            let node = &mut self.nodes[class as usize];
+            if node.cost > 0 {
+                let gain = node.quantum.saturating_mul(rounds);
+                node.deficit = node.deficit.saturating_add(gain);
+            }
+            class = node.next;
+        }
+    }
+
+    /// Asserts that the list, its length and the counts agree.
+    pub(crate) fn check(&self) {
+        let mut prev = NONE;
+        let (mut len, mut open, mut candidates) = (0, 0, 0);
+        for class in self.iter() {
+            let node = &self.nodes[class as usize];
+            assert_eq!(node.prev, prev, "the ring is linked both ways");
+            assert!(len < self.len, "each class is in the ring once");
+            prev = class;
+            len += 1;
+            open += u16::from(node.open);
+            candidates += u16::from(node.cost > 0);
+        }
+        assert_eq!(self.back, prev, "the back is the last");
+        assert_eq!(
+            (len, open, candidates),
+            (self.len, self.open, self.candidates)
+        );
+    }
+}
+
+/// A pick: the class, as an index into the ring.
+pub(crate) type Pick = Option<u16>;
+
+#[inline]
+fn can_pay(node: &Node) -> bool {
+    u64::from(node.cost) <= node.deficit
+}

@@ -1,0 +1,267 @@
+//! Workers, their endpoints, and what is booked on them (S9).
+//!
+//! An endpoint's number is its place in every table of the arbiter. It stays taken while the
+//! endpoint is known or a live request refers to it, so a number held by a request never comes to
+//! mean another endpoint; a worker that returns finds its numbers again. What does not survive a
+//! departure (bookings, load, last use) is told apart by the incarnation.
+
+use crate::bits::BitRows;
+use crate::{Capacities, Endpoint, Full, Resource, WorkerError, WorkerId, WorkerRecord};
+
+/// A known worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Worker {
+    pub(crate) id: WorkerId,
+    pub(crate) first_rank: u32,
+    pub(crate) ranks: u32,
+    pub(crate) max_batched_tokens: Option<u64>,
+    pub(crate) taints: u128,
+    pub(crate) overloaded: bool,
+    pub(crate) available: bool,
+}
+
+impl Worker {
+    pub(crate) fn has_rank(&self, rank: u32) -> bool {
+        rank.checked_sub(self.first_rank)
+            .is_some_and(|offset| offset < self.ranks)
+    }
+}
+
+/// One endpoint number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    pub(crate) endpoint: Endpoint,
+    /// Rises when the endpoint departs: bookings of before are void (S9.3).
+    pub(crate) incarnation: u32,
+    /// Live requests that refer to this number.
+    refs: u32,
+    pub(crate) known: bool,
+    pub(crate) shut: bool,
+    pub(crate) booked: u64,
+    pub(crate) reported: u64,
+    pub(crate) active: u64,
+    pub(crate) last_use: u64,
+}
+
+impl Slot {
+    const VACANT: Self = Self {
+        endpoint: Endpoint::new(0, 0),
+        incarnation: 0,
+        refs: 0,
+        known: false,
+        shut: false,
+        booked: 0,
+        reported: 0,
+        active: 0,
+        last_use: 0,
+    };
+
+    /// Booked prefill tokens and the external report (S9.2); saturates.
+    #[inline]
+    pub(crate) const fn load(&self) -> u64 {
+        self.booked.saturating_add(self.reported)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Endpoints {
+    /// Known workers, by id.
+    workers: Vec<Worker>,
+    workers_max: usize,
+    slots: Vec<Slot>,
+    /// Taken numbers, by endpoint.
+    by_identity: Vec<(Endpoint, u32)>,
+    taken: BitRows,
+    /// Numbers below this were used at some time.
+    reach: u32,
+}
+
+impl Endpoints {
+    pub(crate) fn new(capacities: &Capacities) -> Self {
+        let endpoints = capacities.endpoints as usize;
+        Self {
+            workers: Vec::with_capacity(capacities.workers as usize),
+            workers_max: capacities.workers as usize,
+            slots: vec![Slot::VACANT; endpoints],
+            by_identity: Vec::with_capacity(endpoints),
+            taken: BitRows::new(1, endpoints),
+            reach: 0,
+        }
+    }
+
+    pub(crate) fn worker_count(&self) -> u64 {
+        self.workers.len() as u64
+    }
+
+    pub(crate) fn worker(&self, id: WorkerId) -> Option<&Worker> {
+        self.workers
+            .binary_search_by_key(&id, |w| w.id)
+            .ok()
+            .map(|at| &self.workers[at])
+    }
+
+    /// The number of an endpoint that is known or referred to.
+    #[inline]
+    pub(crate) fn number(&self, endpoint: Endpoint) -> Option<u32> {
+        let at = self.by_identity.partition_point(|&(e, _)| e < endpoint);
+        self.by_identity
+            .get(at)
+            .filter(|&&(e, _)| e == endpoint)
+            .map(|&(_, number)| number)
+    }
+
+    /// The numbers of all of a worker's endpoints, known or only referred to, by rank.
+    pub(crate) fn numbers_of(&self, id: WorkerId) -> impl Iterator<Item = u32> {
+        let first = self.by_identity.partition_point(|&(e, _)| e.worker < id);
+        self.by_identity[first..]
+            .iter()
+            .take_while(move |(e, _)| e.worker == id)
+            .map(|&(_, n)| n)
+    }
+
+    /// Every taken number, by (worker, rank).
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Slot)> {
+        self.by_identity
+            .iter()
+            .map(|&(_, number)| (number, &self.slots[number as usize]))
+    }
+
+    /// Numbers below this may be taken.
+    pub(crate) const fn reach(&self) -> u32 {
+        self.reach
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self, number: u32) -> &Slot {
+        &self.slots[number as usize]
+    }
+
+    #[inline]
+    pub(crate) fn slot_mut(&mut self, number: u32) -> &mut Slot {
+        &mut self.slots[number as usize]
+    }
+
+    /// Whether a record fits, before anything is changed.
+    pub(crate) fn reserve(&self, record: &WorkerRecord<'_>) -> Result<(), WorkerError> {
+        let (first_rank, ranks) = (record.first_rank, record.ranks);
+        let last = first_rank.checked_add(ranks.wrapping_sub(1));
+        let Some(last) = last.filter(|_| ranks > 0) else {
+            return Err(WorkerError::RankRange { first_rank, ranks });
+        };
+        if self.worker(record.id).is_none() && self.workers.len() == self.workers_max {
+            let available = self.workers_max as u64;
+            return Err(Full {
+                what: Resource::Workers,
+                required: available + 1,
+                available,
+            }
+            .into());
+        }
+        let (mut kept, mut freed) = (0, 0);
+        for slot in self.numbers_of(record.id).map(|n| &self.slots[n as usize]) {
+            if (first_rank..=last).contains(&slot.endpoint.rank) {
+                kept += 1;
+            } else if slot.refs == 0 {
+                freed += 1;
+            }
+        }
+        let required = self.by_identity.len() as u64 - freed + (u64::from(ranks) - kept);
+        let available = self.slots.len() as u64;
+        if required > available {
+            return Err(Full {
+                what: Resource::Endpoints,
+                required,
+                available,
+            }
+            .into());
+        }
+        Ok(())
+    }
+
+    /// Writes a worker's record, ranks aside. Room was reserved.
+    pub(crate) fn put_worker(&mut self, worker: Worker) {
+        match self.workers.binary_search_by_key(&worker.id, |w| w.id) {
+            Ok(at) => self.workers[at] = worker,
+            Err(at) => self.workers.insert(at, worker),
+        }
+    }
+
+    /// Forgets a worker's record, ranks aside.
+    pub(crate) fn drop_worker(&mut self, id: WorkerId) -> Option<Worker> {
+        let at = self.workers.binary_search_by_key(&id, |w| w.id).ok()?;
+        Some(self.workers.remove(at))
+    }
+
+    /// Makes an endpoint known; its number.
+    pub(crate) fn arrive(&mut self, endpoint: Endpoint) -> u32 {
+        let number = self
+            .number(endpoint)
+            .unwrap_or_else(|| self.assign(endpoint));
+        self.slots[number as usize].known = true;
+        number
+    }
+
+    fn assign(&mut self, endpoint: Endpoint) -> u32 {
+        let word = self.taken.row(0).iter().position(|&word| word != u64::MAX);
+        let word = word.expect("room was reserved");
+        let bit = self.taken.row(0)[word].trailing_ones();
+        let number = u32::try_from(word * 64).expect("bounded by ENDPOINTS_MAX") + bit;
+        self.taken.set(0, number, true);
+        self.reach = self.reach.max(number + 1);
+        let slot = &mut self.slots[number as usize];
+        *slot = Slot {
+            endpoint,
+            incarnation: slot.incarnation,
+            ..Slot::VACANT
+        };
+        let at = self.by_identity.partition_point(|&(e, _)| e < endpoint);
+        self.by_identity.insert(at, (endpoint, number));
+        number
+    }
+
+    /// Makes an endpoint unknown: bookings, load, `shut` and last use are forgotten (S9.3).
+    pub(crate) fn depart(&mut self, number: u32) {
+        let slot = &mut self.slots[number as usize];
+        *slot = Slot {
+            endpoint: slot.endpoint,
+            incarnation: slot.incarnation.wrapping_add(1),
+            refs: slot.refs,
+            ..Slot::VACANT
+        };
+        self.free_if_unused(number);
+    }
+
+    /// A live request refers to `number`.
+    #[inline]
+    pub(crate) fn refer(&mut self, number: u32) {
+        self.slots[number as usize].refs += 1;
+    }
+
+    /// A live request refers to `number` no longer.
+    #[inline]
+    pub(crate) fn release(&mut self, number: u32) {
+        let slot = &mut self.slots[number as usize];
+        slot.refs -= 1;
+        if slot.refs == 0 {
+            self.free_if_unused(number);
+        }
+    }
+
+    fn free_if_unused(&mut self, number: u32) {
+        let slot = &self.slots[number as usize];
+        if slot.known || slot.refs > 0 {
+            return;
+        }
+        let at = self
+            .by_identity
+            .partition_point(|&(e, _)| e < slot.endpoint);
+        debug_assert_eq!(self.by_identity[at].1, number);
+        self.by_identity.remove(at);
+        self.taken.set(0, number, false);
+    }
+
+    /// How many references requests hold.
+    pub(crate) fn reference_count(&self) -> u64 {
+        self.slots.iter().map(|slot| u64::from(slot.refs)).sum()
+    }
+}

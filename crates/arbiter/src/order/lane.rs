@@ -1,0 +1,305 @@
+//! The lanes of all classes and what stands in them.
+
+use super::heap::Heap;
+use super::{HeapPool, NO_KEY, NONE, Rank, SlotOrder, slot_of};
+
+/// Whether a lane's head may be dispatched; see [`HeadState`](crate::HeadState).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LaneStatus {
+    /// It competes.
+    Open,
+    /// Its endpoint or pool is busy.
+    Shut,
+    /// It fails at the next sweep.
+    Doomed,
+}
+
+/// One lane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lane {
+    /// The best entry; [`NO_KEY`] when the lane is empty (I1).
+    pub(crate) head: Rank,
+    heap: Heap,
+    run_head: u32,
+    run_tail: u32,
+    /// The endpoint of an exact lane, [`NONE`] for a shared one; links the free lanes.
+    pub(crate) endpoint: u32,
+    pub(crate) class: u16,
+    pub(crate) status: LaneStatus,
+}
+
+impl Lane {
+    const fn empty(class: u16, endpoint: u32) -> Self {
+        Self {
+            head: NO_KEY,
+            heap: Heap::EMPTY,
+            run_head: NONE,
+            run_tail: NONE,
+            endpoint,
+            class,
+            status: LaneStatus::Shut,
+        }
+    }
+}
+
+/// Whether a slot stands in its lane's heap; the slab keeps it with the slot's flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Structure {
+    /// In the run.
+    Run,
+    /// In the heap.
+    Heap,
+}
+
+/// All lanes: the shared lane of class c at index c, exact lanes behind them, taken from a pool
+/// while they have entries.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    lanes: Vec<Lane>,
+    free: u32,
+    /// By class and endpoint: the exact lane's index + 1, or 0.
+    exact: Vec<u32>,
+    endpoints: usize,
+    pub(crate) heaps: HeapPool,
+    pub(crate) order: SlotOrder,
+}
+
+impl Lanes {
+    pub(crate) fn new(slots: usize, classes: usize, endpoints: usize) -> Self {
+        let exact = slots.min(classes.saturating_mul(endpoints));
+        let mut lanes = Vec::with_capacity(classes + exact);
+        lanes.extend((0..classes).map(|class| Lane::empty(index16(class), NONE)));
+        lanes.extend((0..exact).map(|lane| {
+            let next = if lane + 1 == exact {
+                NONE
+            } else {
+                index32(classes + lane + 1)
+            };
+            Lane::empty(0, next)
+        }));
+        Self {
+            lanes,
+            free: if exact == 0 { NONE } else { index32(classes) },
+            exact: vec![0; classes * endpoints],
+            endpoints,
+            heaps: HeapPool::new(slots),
+            order: SlotOrder::new(slots),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn shared(&self, class: usize) -> &Lane {
+        &self.lanes[class]
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, lane: u32) -> &Lane {
+        &self.lanes[lane as usize]
+    }
+
+    #[inline]
+    pub(crate) fn set_status(&mut self, lane: u32, status: LaneStatus) {
+        self.lanes[lane as usize].status = status;
+    }
+
+    /// The exact lane of `class` and `endpoint`, if it has entries.
+    #[inline]
+    pub(crate) fn exact(&self, class: usize, endpoint: u32) -> Option<u32> {
+        self.exact[class * self.endpoints + endpoint as usize].checked_sub(1)
+    }
+
+    /// The lane that an entry with this pin waits in; made if it is an exact one without entries.
+    pub(crate) fn lane_for(&mut self, class: usize, pin: u32) -> u32 {
+        if pin == NONE {
+            return index32(class);
+        }
+        let place = &mut self.exact[class * self.endpoints + pin as usize];
+        if *place == 0 {
+            let lane = self.free;
+            assert_ne!(lane, NONE, "there is a lane for every slot");
+            self.free = self.lanes[lane as usize].endpoint;
+            self.lanes[lane as usize] = Lane::empty(index16(class), pin);
+            *place = lane + 1;
+        }
+        *place - 1
+    }
+
+    /// Gives an exact lane back once it is empty.
+    fn release(&mut self, lane: u32) {
+        let Lane {
+            class,
+            endpoint,
+            head,
+            ..
+        } = self.lanes[lane as usize];
+        if head == NO_KEY && endpoint != NONE {
+            self.exact[class as usize * self.endpoints + endpoint as usize] = 0;
+            self.lanes[lane as usize].endpoint = self.free;
+            self.free = lane;
+        }
+    }
+
+    /// Adds `rank` to `lane`, looking for its place at most `reach` steps from the run's tail.
+    pub(crate) fn insert(
+        &mut self,
+        lane: u32,
+        rank: Rank,
+        reach: u32,
+        rank_of: impl Fn(u32) -> Rank,
+    ) -> Structure {
+        let Self {
+            lanes,
+            heaps,
+            order,
+            ..
+        } = self;
+        let lane = &mut lanes[lane as usize];
+        lane.head = order.best(lane.head, rank);
+        let slot = slot_of(rank);
+        let after = if lane.run_tail == NONE || order.better(rank_of(lane.run_tail), rank) {
+            lane.run_tail
+        } else if order.better(rank, rank_of(lane.run_head)) {
+            NONE
+        } else {
+            let mut at = lane.run_tail;
+            let mut steps = 0;
+            loop {
+                if steps == reach {
+                    heaps.push(&mut lane.heap, rank, order);
+                    return Structure::Heap;
+                }
+                at = order.links[at as usize].a;
+                steps += 1;
+                if order.better(rank_of(at), rank) {
+                    break at;
+                }
+            }
+        };
+        lane.link_after(after, slot, order);
+        Structure::Run
+    }
+
+    /// Takes `slot` out of `lane`. True: the lane is empty now (and gone, if it was an exact one).
+    pub(crate) fn remove(
+        &mut self,
+        lane_index: u32,
+        slot: u32,
+        structure: Structure,
+        rank_of: impl Fn(u32) -> Rank,
+    ) -> bool {
+        let Self {
+            lanes,
+            heaps,
+            order,
+            ..
+        } = self;
+        let lane = &mut lanes[lane_index as usize];
+        match structure {
+            Structure::Run => lane.unlink(slot, order),
+            Structure::Heap => heaps.remove(&mut lane.heap, slot, order),
+        }
+        if slot_of(lane.head) == slot {
+            let front = if lane.run_head == NONE {
+                NO_KEY
+            } else {
+                rank_of(lane.run_head)
+            };
+            lane.head = order.best(front, lane.heap.root);
+        }
+        let emptied = lane.head == NO_KEY;
+        if emptied {
+            self.release(lane_index);
+        }
+        emptied
+    }
+
+    /// Calls `visit` for every entry of `lane`, in no order of meaning.
+    pub(crate) fn for_each(
+        &self,
+        lane: u32,
+        rank_of: impl Fn(u32) -> Rank,
+        mut visit: impl FnMut(Rank),
+    ) {
+        let lane = &self.lanes[lane as usize];
+        let mut at = lane.run_head;
+        while at != NONE {
+            visit(rank_of(at));
+            at = self.order.links[at as usize].b;
+        }
+        self.heaps.for_each(&lane.heap, visit);
+    }
+
+    /// Asserts I1 to I4 for one lane.
+    pub(crate) fn check(&self, lane: u32, rank_of: impl Fn(u32) -> Rank) {
+        let lane = &self.lanes[lane as usize];
+        let mut before = NONE;
+        let mut at = lane.run_head;
+        while at != NONE {
+            let links = self.order.links[at as usize];
+            assert_eq!(links.a, before, "I2: the run is linked both ways");
+            if before != NONE {
+                assert!(
+                    self.order.better(rank_of(before), rank_of(at)),
+                    "I2: the run is sorted"
+                );
+            }
+            (before, at) = (at, links.b);
+        }
+        assert_eq!(lane.run_tail, before, "I2: the tail is the last");
+        let front = if lane.run_head == NONE {
+            NO_KEY
+        } else {
+            rank_of(lane.run_head)
+        };
+        assert_eq!(
+            lane.head,
+            self.order.best(front, lane.heap.root),
+            "I1: the head is the better front"
+        );
+        self.heaps.check(&lane.heap, &self.order);
+    }
+}
+
+impl Lane {
+    fn link_after(&mut self, after: u32, slot: u32, order: &mut SlotOrder) {
+        let next = if after == NONE {
+            self.run_head
+        } else {
+            order.links[after as usize].b
+        };
+        order.links[slot as usize].a = after;
+        order.links[slot as usize].b = next;
+        if after == NONE {
+            self.run_head = slot;
+        } else {
+            order.links[after as usize].b = slot;
+        }
+        if next == NONE {
+            self.run_tail = slot;
+        } else {
+            order.links[next as usize].a = slot;
+        }
+    }
+
+    fn unlink(&mut self, slot: u32, order: &mut SlotOrder) {
+        let (before, after) = (order.links[slot as usize].a, order.links[slot as usize].b);
+        if before == NONE {
+            self.run_head = after;
+        } else {
+            order.links[before as usize].b = after;
+        }
+        if after == NONE {
+            self.run_tail = before;
+        } else {
+            order.links[after as usize].a = before;
+        }
+    }
+}
+
+fn index32(index: usize) -> u32 {
+    u32::try_from(index).expect("lanes are bounded by SLOTS_MAX + CLASSES_MAX")
+}
+
+fn index16(index: usize) -> u16 {
+    u16::try_from(index).expect("classes are bounded by CLASSES_MAX")
+}
