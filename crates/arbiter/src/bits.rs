@@ -45,8 +45,11 @@ impl BitRows {
 /// The positions of the set bits of `words`, rising.
 pub(crate) fn ones(words: impl IntoIterator<Item = u64>) -> impl Iterator<Item = u32> {
     (0..).step_by(64).zip(words).flat_map(|(base, word)| {
-        std::iter::successors(Some(word), |&word| Some(word & (word - 1)))
-            .take_while(|&word| word != 0)
-            .map(move |word| base + word.trailing_zeros())
+        let mut rest = word;
+        std::iter::from_fn(move || {
+            let bit = (rest != 0).then(|| rest.trailing_zeros())?;
+            rest &= rest - 1;
+            Some(base + bit)
+        })
     })
 }

@@ -191,10 +191,12 @@ impl Ring {
 
     /// The classes in ring order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u16> {
-        std::iter::successors(Some(self.front), |&class| {
-            Some(self.nodes[class as usize].next)
+        let mut class = self.front;
+        std::iter::from_fn(move || {
+            let here = (class != NONE).then_some(class)?;
+            class = self.nodes[here as usize].next;
+            Some(here)
         })
-        .take_while(|&class| class != NONE)
     }
 
     /// `min ceil((cost - deficit) / quantum)` over the classes with a candidate, none of which can
