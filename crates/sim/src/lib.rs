@@ -3,5 +3,19 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`protocol`] | the scenario protocol: operations in, events out, one JSON object a line |
+//! | [`oracle`] | a naive model of the rules, to compare the arbiter with |
+//! | [`scenario`] | the scenario protocol on the real arbiter |
+//! | [`worker`] | a modelled worker: how long prefill and decode take |
+//! | [`trace`] | recorded request traces |
+//! | [`replay`] | a trace through the real arbiter onto modelled workers |
+//! | [`demo`] | the premium and regular experiment |
+//! | [`report`] | tables, times and waits as text |
 
+pub mod demo;
+pub mod oracle;
 pub mod protocol;
+pub mod replay;
+pub mod report;
+pub mod scenario;
+pub mod trace;
+pub mod worker;

@@ -156,6 +156,10 @@ impl Op {
 
     /// The operation as one line, without line end; [`Op::parse`] reads it back.
     #[must_use]
+    #[expect(
+        clippy::missing_panics_doc,
+        reason = "its keys are strings and its numbers finite"
+    )]
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("an operation has string keys and finite numbers")
     }
