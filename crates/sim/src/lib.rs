@@ -7,9 +7,15 @@
 //! | [`scenario`] | the scenario protocol on the real arbiter |
 //! | [`worker`] | a modelled worker: how long prefill and decode take |
 //! | [`trace`] | recorded request traces |
+//! | [`replay`] | a trace through the real arbiter onto modelled workers |
+//! | [`demo`] | the premium and regular experiment |
+//! | [`report`] | tables, times and waits as text |
 
+pub mod demo;
 pub mod oracle;
 pub mod protocol;
+pub mod replay;
+pub mod report;
 pub mod scenario;
 pub mod trace;
 pub mod worker;

@@ -1,2 +1,68 @@
-//! The tollgate tool.
-fn main() {}
+//! The `tollgate` tool: one file per subcommand.
+
+mod demo;
+mod policy_file;
+mod replay;
+mod scenario;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Tollgate decides which waiting request an LLM router sends on next, and to which worker.
+///
+/// Classes of requests share the workers by quanta of prompt tokens. This tool shows how, checks
+/// policy files, and plays requests through the real arbiter in virtual time. Without a
+/// subcommand it runs the demo.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Exit status: 0 fine, 1 the run failed, 2 bad usage or input."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Shows in a few seconds what quanta do: premium and regular requests on one small worker.
+    Demo,
+    Scenario(scenario::ScenarioArgs),
+    Replay(replay::ReplayArgs),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command.unwrap_or(Command::Demo) {
+        Command::Demo => demo::run(),
+        Command::Scenario(args) => scenario::run(&args),
+        Command::Replay(args) => replay::run(&args),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("tollgate: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+/// The exit status for bad usage and bad input, as clap's own.
+const BAD_INPUT: u8 = 2;
+
+/// Says what is wrong with what the user gave, and the exit status for it.
+fn bad_input(message: impl std::fmt::Display) -> ExitCode {
+    eprintln!("{message}");
+    ExitCode::from(BAD_INPUT)
+}
+
+/// Prints `text` to standard output. A reader who went away is no failure.
+fn print(text: &str) -> anyhow::Result<()> {
+    use std::io::Write;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::new(error).context("cannot write to standard output"))
+        }
+        _ => Ok(()),
+    }
+}

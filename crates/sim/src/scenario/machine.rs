@@ -65,7 +65,6 @@ impl Default for MachineOptions {
 #[derive(Debug)]
 pub struct ArbiterMachine {
     pub(super) arbiter: Arbiter<u32>,
-    pub(super) profile: Profile,
     slots: SlotPool,
     pub(super) names: Names,
     /// Names by class index. An index is given to another class by a reload only.
@@ -95,7 +94,6 @@ impl ArbiterMachine {
         let arbiter = Arbiter::build(profile, capacities, Options { seed: options.seed })?;
         let mut machine = Self {
             arbiter,
-            profile: profile.clone(),
             slots: SlotPool::new(options.slots),
             names: Names::default(),
             class_names: Vec::new(),
@@ -444,10 +442,9 @@ impl Machine for ArbiterMachine {
 
     fn reload(&mut self, profile: &Profile, out: &mut Vec<Event>) {
         match self.arbiter.reload(profile) {
-            Ok(_) => {
-                self.profile = profile.clone();
+            Ok(generation) => {
                 self.learn_class_names();
-                let generation = reloads(self.arbiter.state().generation);
+                let generation = reloads(generation);
                 out.push(Event::Reloaded {
                     now_us: self.now_us(),
                     generation,

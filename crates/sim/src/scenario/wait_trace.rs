@@ -86,7 +86,8 @@ fn gate(
     eligible: u32,
 ) -> String {
     let policy = machine
-        .profile
+        .arbiter
+        .profile()
         .classes()
         .iter()
         .find(|policy| policy.name == class.name);

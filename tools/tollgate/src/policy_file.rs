@@ -1,0 +1,38 @@
+//! Policy files as the subcommands read them.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use tollgate_policy::file::FILE_BYTES_MAX;
+use tollgate_policy::{PolicyFile, Profile};
+
+/// Reads and checks the policy file at `path`.
+///
+/// # Errors
+/// What is wrong with the file, ready to be printed.
+pub(crate) fn read(path: &Path) -> Result<PolicyFile, String> {
+    let name = path.display().to_string();
+    let bytes = read_bounded(path).map_err(|error| format!("{name}: {error}"))?;
+    PolicyFile::parse(&name, &bytes).map_err(|errors| errors.to_string())
+}
+
+/// The profile of `model` in the file at `path`; its warnings go to standard error.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_profile(path: &Path, model: Option<&str>) -> Result<Profile, String> {
+    let file = read(path)?;
+    for warning in file.warnings() {
+        eprintln!("{warning}");
+    }
+    Ok(file.profile(model).clone())
+}
+
+/// The contents, or as much of them as shows that they are too large.
+fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let most = FILE_BYTES_MAX as u64 + 1;
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
