@@ -26,6 +26,14 @@ impl Place {
     pub(crate) fn class(index: usize, key: &'static str) -> Self {
         Self::Item(keys::CLASSES, index, key)
     }
+
+    /// The item of a list that this is in.
+    pub(crate) fn item(&self) -> String {
+        match self {
+            Self::Key(key) => (*key).to_owned(),
+            Self::Item(list, index, _) => format!("{list}[{index}]"),
+        }
+    }
 }
 
 impl fmt::Display for Place {

@@ -20,6 +20,7 @@ pub mod spec;
 
 mod draft;
 mod keys;
+mod locate;
 mod names;
 mod path;
 mod reader;

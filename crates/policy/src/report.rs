@@ -106,11 +106,14 @@ impl Report {
 
 /// Somebody's text inside a message: quoted, escaped, and cut if it is long.
 pub(crate) fn quoted(text: &str) -> String {
-    let mut shown: String = text
-        .chars()
-        .take(QUOTED_CHARS)
-        .flat_map(char::escape_debug)
-        .collect();
+    let mut shown = String::new();
+    for character in text.chars().take(QUOTED_CHARS) {
+        if is_printable(character) {
+            shown.push(character);
+        } else {
+            shown.extend(character.escape_debug());
+        }
+    }
     if text.chars().nth(QUOTED_CHARS).is_some() {
         shown.push_str("..");
     }
@@ -228,7 +231,10 @@ mod tests {
 
     #[test]
     fn a_quoted_text_is_harmless_and_short() {
-        assert_eq!(quoted("a\u{1b}[31m\n"), "`a\\u{1b}[31m\\n`");
+        assert_eq!(
+            quoted("it's \u{1b}[31m\n\u{202e}"),
+            "`it's \\u{1b}[31m\\n\\u{202e}`"
+        );
         assert_eq!(quoted(&"x".repeat(1_000_000)).len(), QUOTED_CHARS + 4);
         assert_eq!(listed(["a", "b"], 2), "`a`, `b`");
         assert_eq!(listed(["a", "b"], 9), "`a`, `b` and 7 more");

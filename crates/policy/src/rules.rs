@@ -13,7 +13,11 @@ use crate::report::{LISTED_MAX, listed, quoted};
 
 /// Reports every broken rule of a draft.
 pub(crate) fn check(draft: &Draft, report: &mut impl FnMut(Fault)) {
-    let mut rules = Rules { draft, report };
+    let mut rules = Rules {
+        draft,
+        report,
+        is_bucket_repeated: false,
+    };
     rules.check_counts();
     rules.check_buckets();
     rules.check_classes();
@@ -27,6 +31,8 @@ pub(crate) fn check(draft: &Draft, report: &mut impl FnMut(Fault)) {
 struct Rules<'a, R> {
     draft: &'a Draft,
     report: &'a mut R,
+    /// Whether two buckets have one name, so that nobody can tell which pairs are missing.
+    is_bucket_repeated: bool,
 }
 
 /// The first class that names each family.
@@ -74,7 +80,7 @@ impl<'a, R: FnMut(Fault)> Rules<'a, R> {
             if let Some(name) = bucket.name.as_deref() {
                 let place = Place::bucket(index, keys::BUCKET);
                 self.check_name(place, "bucket", name);
-                self.check_unique(place, "bucket", name, &mut names);
+                self.is_bucket_repeated |= !self.check_unique(place, "bucket", name, &mut names);
             }
             let place = Place::bucket(index, keys::MIN_TOKENS);
             match (bucket.min_tokens, floor_before) {
@@ -153,25 +159,25 @@ impl<'a, R: FnMut(Fault)> Rules<'a, R> {
         }
     }
 
+    /// Reports a name that an item of the same list has already; returns whether it is new.
     fn check_unique(
         &mut self,
         place: Place,
         what: &str,
         name: &'a str,
-        names: &mut BTreeMap<&'a str, usize>,
-    ) {
-        let Place::Item(list, index, _) = place else {
-            return;
-        };
+        names: &mut BTreeMap<&'a str, Place>,
+    ) -> bool {
         if let Some(first) = names.get(name) {
+            let message = format!("{} is already the name of {}", quoted(name), first.item());
             self.fault(
                 place,
-                format!("{} is already the name of {list}[{first}]", quoted(name)),
+                message,
                 format!("give every {what} a name of its own"),
             );
-        } else {
-            names.insert(name, index);
+            return false;
         }
+        names.insert(name, place);
+        true
     }
 
     /// The families that classes name, each with its first class.
@@ -237,7 +243,7 @@ impl<'a, R: FnMut(Fault)> Rules<'a, R> {
                 pairs.insert((family, bucket), index);
             }
         }
-        if draft.is_matrix_known() {
+        if draft.is_matrix_known() && !self.is_bucket_repeated {
             self.check_missing_pairs(families, &pairs);
         }
     }

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 
 use crate::Fraction;
-use crate::draft::{Draft, DraftBucket, DraftClass, DraftMatching, Fault, Place};
+use crate::draft::{Draft, DraftBucket, DraftClass, DraftMatching, Fault};
 use crate::keys;
+use crate::locate::Source;
 use crate::path::Path;
 use crate::profile::{ClassPolicy, MAX_ATTEMPTS_MAX, Profile, QUANTUM_MAX, Settings};
 use crate::reader::{Fields, Reader, Whole};
-use crate::report::{Finding, Mark, listed, quoted};
+use crate::report::{Finding, listed, quoted};
 use crate::rules;
 use crate::suggest::closest;
 use crate::warnings::{self, Warning};
-use crate::yaml::{Entry, Kind, Node};
+use crate::yaml::{Entry, Node};
 
 /// All that a file says; complete only if nothing was reported.
 #[derive(Debug, Default)]
@@ -34,7 +35,8 @@ pub(crate) fn read(node: &Node<'_>, reader: &mut Reader<'_>) -> Contents {
     contents.settings = read_settings(&fields, reader);
     let has_profile = keys::MATRIX.iter().any(|key| fields.entry(key).is_some());
     if has_profile {
-        contents.root = read_profile(node, &fields, reader, &mut contents.warnings);
+        let root = read_profile(node, &fields, reader, &mut contents.warnings);
+        contents.root = root.map(|root| root.with_settings(contents.settings));
     }
     if let Some(models) = fields.entry(keys::MODELS) {
         read_models(models, &fields, reader, &mut contents);
@@ -115,6 +117,7 @@ fn read_profile(
         classes,
         settings: Settings::default(),
     };
+    let source = Source::new(node, fields.path);
     let mut is_sound = true;
     rules::check(&draft, &mut |Fault {
                                    place,
@@ -122,12 +125,13 @@ fn read_profile(
                                    remedy,
                                }| {
         is_sound = false;
-        reader.report.add(Some(mark_of(node, place)), || {
-            Finding::new(path_of(&fields.path, place), message, remedy)
+        let mark = source.mark(place);
+        reader.report.add(Some(mark), || {
+            Finding::new(source.path(place), message, remedy)
         });
     });
     let profile = draft.into_profile().filter(|_| is_sound)?;
-    warnings::of_classes(node, &fields.path, &profile, warnings);
+    warnings::of_classes(&source, &profile, warnings);
     Some(profile)
 }
 
@@ -291,8 +295,9 @@ fn read_matching(
 
 /// The buckets of a profile by name.
 struct BucketNames<'b> {
-    buckets: &'b [DraftBucket],
     by_name: BTreeMap<&'b str, usize>,
+    /// Whether every bucket has a readable name.
+    is_complete: bool,
 }
 
 impl<'b> BucketNames<'b> {
@@ -303,14 +308,17 @@ impl<'b> BucketNames<'b> {
                 by_name.entry(name).or_insert(index);
             }
         }
-        Self { buckets, by_name }
+        Self {
+            by_name,
+            is_complete: buckets.iter().all(|bucket| bucket.name.is_some()),
+        }
     }
 
     /// The index of a bucket. An unknown name is reported, unless a bucket without a readable name
     /// may be the one that is meant.
     fn find(&self, name: &str, class: &Fields<'_>, reader: &mut Reader<'_>) -> Option<usize> {
         let found = self.by_name.get(name).copied();
-        if found.is_none() && self.buckets.iter().all(|bucket| bucket.name.is_some()) {
+        if found.is_none() && self.is_complete {
             let mark = class
                 .entry(keys::CACHE_BUCKET)
                 .map_or(class.mark, |entry| entry.value.mark);
@@ -325,43 +333,5 @@ impl<'b> BucketNames<'b> {
             });
         }
         found
-    }
-}
-
-/// Where in a file a place of a profile is: the value there, or the nearest thing around it.
-pub(crate) fn mark_of(profile: &Node<'_>, place: Place) -> Mark {
-    match place {
-        Place::Key(key) => {
-            entry(profile, key).map_or(profile.mark, |entry| match entry.value.kind {
-                Kind::Scalar { .. } => entry.value.mark,
-                _ => entry.mark,
-            })
-        }
-        Place::Item(list, index, key) => {
-            let item = entry(profile, list).and_then(|list| match &list.value.kind {
-                Kind::List(items) => items.get(index),
-                _ => None,
-            });
-            let value = item
-                .and_then(|item| entry(item, key))
-                .map(|entry| &entry.value);
-            value.or(item).map_or(profile.mark, |node| node.mark)
-        }
-    }
-}
-
-/// A key of a node that is a mapping.
-fn entry<'n>(node: &'n Node<'n>, key: &str) -> Option<&'n Entry<'n>> {
-    let Kind::Map(entries) = &node.kind else {
-        return None;
-    };
-    entries.iter().find(|entry| entry.key == key)
-}
-
-/// The path of a place of a profile.
-pub(crate) fn path_of(profile: &Path<'_>, place: Place) -> String {
-    match place {
-        Place::Key(key) => profile.key(key).to_string(),
-        Place::Item(list, index, key) => profile.key(list).index(index).key(key).to_string(),
     }
 }

@@ -139,3 +139,53 @@ fn draft_classes(
     }
     drafts
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Fraction;
+
+    fn errors(spec: ProfileSpec) -> Vec<String> {
+        let errors = Profile::build(spec).expect_err("a broken rule");
+        errors.errors().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn s3_2_a_program_obeys_the_rules_of_a_file() {
+        let buckets = || vec![Bucket::new(0, "all")];
+        let class = || ClassPolicy::matrix("c", "c", 0, 1);
+        assert!(Profile::build(ProfileSpec::new("c", buckets(), vec![class()])).is_ok());
+
+        let found = errors(ProfileSpec::new("c", buckets(), vec![class(), class()]));
+        assert_eq!(found.len(), 2, "{found:?}");
+        let beyond = ClassPolicy::matrix("d", "d", 1, 1);
+        let found = errors(ProfileSpec::new("c", buckets(), vec![class(), beyond]));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("policy_classes[1].cache_bucket: index 1, but there are 1"));
+        let mut ratio = class();
+        ratio.busy_worker_ratio = Some(Fraction::new(2, 0));
+        ratio.quantum = (1 << 63) + 1;
+        assert_eq!(
+            errors(ProfileSpec::new("c", buckets(), vec![ratio])).len(),
+            3
+        );
+        assert_eq!(
+            errors(ProfileSpec::new("", Vec::new(), Vec::new())).len(),
+            3
+        );
+    }
+
+    #[test]
+    fn s3_1_settings_of_a_specification_are_kept() {
+        let mut spec = ProfileSpec::new(
+            "c",
+            vec![Bucket::new(0, "all")],
+            vec![ClassPolicy::matrix("c", "c", 0, 1)],
+        );
+        spec.settings.decode_weight = 7;
+        assert_eq!(
+            Profile::build(spec).map(|profile| profile.decode_weight()),
+            Ok(7)
+        );
+    }
+}

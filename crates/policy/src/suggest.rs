@@ -2,6 +2,8 @@
 
 /// Longer words are not compared; nobody mistypes that much.
 const WORD_MAX: usize = 60;
+/// No more known words than these are compared.
+const KNOWN_MAX: usize = 1_024;
 
 /// The closest of the known words, if one is close: at most a third of its letters differ.
 ///
@@ -10,6 +12,7 @@ pub(crate) fn closest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
     let word = letters(word)?;
     known
         .into_iter()
+        .take(KNOWN_MAX)
         .filter_map(|candidate| {
             let letters = letters(candidate)?;
             let distance = distance(&word, &letters);
@@ -75,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_different_word_finds_nothing() {
-        for word in ["", "x", "weight", "quant", "na", "<<"] {
+        for word in ["", "x", "weight", "quan", "na", "<<"] {
             assert_eq!(closest(word, KNOWN), None, "{word}");
         }
         assert_eq!(closest(&"q".repeat(1_000_000), KNOWN), None);

@@ -2,12 +2,10 @@
 
 use crate::draft::Place;
 use crate::keys;
-use crate::path::Path;
+use crate::locate::Source;
 use crate::profile::{ClassPolicy, Profile};
 use crate::reader::Fields;
 use crate::report::{Mark, quoted};
-use crate::schema::{mark_of, path_of};
-use crate::yaml::Node;
 
 /// Something to know, and its place.
 #[derive(Debug)]
@@ -47,17 +45,12 @@ pub(crate) fn of_root_settings(root: &Fields<'_>, warnings: &mut Vec<Warning>) {
 }
 
 /// What is legal in a profile's classes and yet surprising.
-pub(crate) fn of_classes(
-    node: &Node<'_>,
-    path: &Path<'_>,
-    profile: &Profile,
-    warnings: &mut Vec<Warning>,
-) {
+pub(crate) fn of_classes(source: &Source<'_>, profile: &Profile, warnings: &mut Vec<Warning>) {
     let mut warn = |index, key, message| {
         let place = Place::class(index, key);
         warnings.push(Warning {
-            mark: mark_of(node, place),
-            path: path_of(path, place),
+            mark: source.mark(place),
+            path: source.path(place),
             message,
         });
     };
