@@ -23,7 +23,7 @@ impl SplitMix64 {
     }
 
     /// A number below `bound`, which is not 0.
-    fn below(&mut self, bound: usize) -> usize {
+    pub(super) fn below(&mut self, bound: usize) -> usize {
         let scaled = (u128::from(self.next()) * bound as u128) >> 64;
         usize::try_from(scaled).expect("it is below a usize")
     }

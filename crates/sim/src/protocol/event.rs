@@ -233,3 +233,142 @@ pub enum FailReason {
     /// Its worker is overloaded.
     PinnedWorkerOverloaded,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> String {
+        text.to_owned()
+    }
+
+    #[test]
+    fn s13_fields_stand_in_the_documented_order() {
+        let (id, class) = (text("a"), text("c"));
+        let dispatched = Event::Dispatched {
+            now_us: 1,
+            id: id.clone(),
+            class: class.clone(),
+            worker: Endpoint::new(7, 2),
+            cost: 5,
+            deficit: 6,
+            attempt: 1,
+            wait_us: 3,
+        };
+        assert_eq!(
+            dispatched.to_json(),
+            r#"{"event":"dispatched","now_us":1,"id":"a","class":"c","worker":[7,2],"cost":5,"deficit":6,"attempt":1,"wait_us":3}"#
+        );
+        let rejected = Event::Rejected {
+            now_us: 1,
+            id: id.clone(),
+            class: class.clone(),
+            limit_kind: LimitKind::RawIslTokens,
+            current: 9,
+            limit: 8,
+            workers: 2,
+        };
+        assert_eq!(
+            rejected.to_json(),
+            r#"{"event":"rejected","now_us":1,"id":"a","class":"c","limit_kind":"raw_isl_tokens","current":9,"limit":8,"workers":2}"#
+        );
+        for (lane, shown) in [
+            (Lane::Shared, r#""shared""#),
+            (Lane::Exact(Endpoint::new(1, 0)), "[1,0]"),
+        ] {
+            let (id, class) = (id.clone(), class.clone());
+            let queued = Event::Queued {
+                now_us: 0,
+                id,
+                class,
+                cost: 1,
+                lane,
+            };
+            assert_eq!(
+                queued.to_json(),
+                format!(
+                    r#"{{"event":"queued","now_us":0,"id":"a","class":"c","cost":1,"lane":{shown}}}"#
+                )
+            );
+        }
+        let failed = Event::Failed {
+            now_us: 0,
+            id,
+            class,
+            reason: FailReason::PinnedTaintMissing,
+        };
+        assert!(
+            failed
+                .to_json()
+                .ends_with(r#""reason":"pinned_taint_missing"}"#)
+        );
+    }
+
+    #[test]
+    fn s13_stale_names_what_it_was_about() {
+        for (op, subject, rest) in [
+            (
+                OpName::Cancel,
+                Subject::Request(text("x")),
+                r#""op":"cancel","id":"x"}"#,
+            ),
+            (
+                OpName::RemoveWorker,
+                Subject::Worker(3),
+                r#""op":"remove_worker","id":3}"#,
+            ),
+            (
+                OpName::Load,
+                Subject::Endpoint(Endpoint::new(3, 1)),
+                r#""op":"load","worker":[3,1]}"#,
+            ),
+        ] {
+            let stale = Event::Stale {
+                now_us: 4,
+                op,
+                subject,
+            };
+            assert_eq!(
+                stale.to_json(),
+                format!(r#"{{"event":"stale","now_us":4,{rest}"#)
+            );
+        }
+    }
+
+    #[test]
+    fn s13_only_runs_of_one_kind_are_put_in_order() {
+        let failed = |id| Event::Failed {
+            now_us: 0,
+            id: text(id),
+            class: text("c"),
+            reason: FailReason::NoWorkers,
+        };
+        let expired = |id| Event::Expired {
+            now_us: 0,
+            id: text(id),
+            class: text("c"),
+        };
+        let dry = Event::Dry {
+            now_us: 0,
+            waiting: 0,
+        };
+        let mut events = [
+            failed("z"),
+            failed("b"),
+            expired("y"),
+            expired("a"),
+            dry.clone(),
+            failed("a"),
+        ];
+        settle_order(&mut events);
+        let settled = [
+            failed("b"),
+            failed("z"),
+            expired("a"),
+            expired("y"),
+            dry,
+            failed("a"),
+        ];
+        assert_eq!(events, settled);
+    }
+}

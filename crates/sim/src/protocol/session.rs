@@ -90,3 +90,76 @@ where
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::Oracle;
+
+    fn say(lines: &[&str]) -> (Vec<bool>, Vec<String>) {
+        let load = |path: &str| match path {
+            "good.yaml" => Ok(Profile::synthetic(None)),
+            _ => Err(format!("{path}: no such file")),
+        };
+        let mut session = Session::new(Oracle::new(&Profile::synthetic(None), 0), load);
+        let mut events = Vec::new();
+        let valid = lines
+            .iter()
+            .map(|line| session.line(line, &mut events))
+            .collect();
+        (valid, events.iter().map(Event::to_json).collect())
+    }
+
+    #[test]
+    fn s13_an_invalid_line_is_reported_and_the_run_goes_on() {
+        let (valid, events) = say(&[
+            "",
+            r#"{"op": "advance", "us": 7}"#,
+            "{",
+            r#"{"op":"state"}"#,
+        ]);
+        assert_eq!(valid, [true, true, false, true]);
+        assert_eq!(
+            events[0],
+            r#"{"event":"invalid","now_us":7,"line":3,"error":"the line ends before its JSON object does (after column 1)"}"#
+        );
+        assert!(events[1].starts_with(r#"{"event":"state","now_us":7,"waiting":0,"classes":[{"name":"default","waiting":0,"raw_isl_tokens":0,"cached_tokens":0,"deficit":0,"dispatched":0,"charged_tokens":0,"#));
+    }
+
+    #[test]
+    fn s13_an_id_is_submitted_once() {
+        let submit = r#"{"op":"submit","id":"x","isl":1}"#;
+        let (valid, events) = say(&[r#"{"op":"stop"}"#, submit, submit, submit]);
+        assert_eq!(valid, [true, true, false, false]);
+        assert_eq!(events[0], r#"{"event":"closed","now_us":0,"id":"x"}"#);
+        assert!(events[1].contains(r#""line":3,"error":"id \"x\" was used before"#));
+    }
+
+    #[test]
+    fn s3_7_a_file_that_cannot_be_loaded_changes_nothing() {
+        let (valid, events) = say(&[
+            r#"{"op":"reload","policy":"bad.yaml"}"#,
+            r#"{"op":"reload","policy":"good.yaml"}"#,
+        ]);
+        assert_eq!(valid, [false, true]);
+        assert!(events[0].contains(r#""line":1,"error":"bad.yaml: no such file""#));
+        assert_eq!(
+            events[1],
+            r#"{"event":"reloaded","now_us":0,"generation":1}"#
+        );
+    }
+
+    #[test]
+    fn s13_a_line_that_is_no_text_counts() {
+        let load = |_: &str| Err(String::new());
+        let mut session = Session::new(Oracle::new(&Profile::synthetic(None), 0), load);
+        let mut events = Vec::new();
+        session.unreadable_line("not UTF-8".to_owned(), &mut events);
+        session.line("x", &mut events);
+        let lines = events.iter().map(|event| match event {
+            Event::Invalid { line, .. } => *line,
+            _ => 0,
+        });
+        assert_eq!(lines.collect::<Vec<_>>(), [1, 2]);
+    }
+}

@@ -4,6 +4,7 @@ mod drr;
 mod lanes;
 mod lifecycle;
 mod mutations;
+mod random;
 
 use tollgate_policy::{Arbitration, Bucket, ClassPolicy, Profile, ProfileSpec};
 
