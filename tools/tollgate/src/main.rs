@@ -1,10 +1,13 @@
 //! The `tollgate` tool: one file per subcommand.
 
+mod check;
 mod demo;
 mod policy_file;
 mod replay;
 mod scenario;
 
+use std::fmt::Display;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -31,6 +34,7 @@ struct Cli {
 enum Command {
     /// Shows in a few seconds what quanta do: premium and regular requests on one small worker.
     Demo,
+    Check(check::CheckArgs),
     Scenario(scenario::ScenarioArgs),
     Replay(replay::ReplayArgs),
 }
@@ -38,11 +42,12 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command.unwrap_or(Command::Demo) {
         Command::Demo => demo::run(),
+        Command::Check(args) => check::run(&args),
         Command::Scenario(args) => scenario::run(&args),
         Command::Replay(args) => replay::run(&args),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("tollgate: {error:#}");
+        tell(format_args!("tollgate: {error:#}"));
         ExitCode::FAILURE
     })
 }
@@ -51,16 +56,21 @@ fn main() -> ExitCode {
 const BAD_INPUT: u8 = 2;
 
 /// Says what is wrong with what the user gave, and the exit status for it.
-fn bad_input(message: impl std::fmt::Display) -> ExitCode {
-    eprintln!("{message}");
+fn bad_input(message: impl Display) -> ExitCode {
+    tell(message);
     ExitCode::from(BAD_INPUT)
+}
+
+/// Prints a line to standard error, as far as somebody reads it.
+fn tell(message: impl Display) {
+    // `eprintln!` would panic where the reader is gone.
+    let _ = writeln!(io::stderr(), "{message}");
 }
 
 /// Prints `text` to standard output. A reader who went away is no failure.
 fn print(text: &str) -> anyhow::Result<()> {
-    use std::io::Write;
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(anyhow::Error::new(error).context("cannot write to standard output"))
         }
         _ => Ok(()),

@@ -7,6 +7,8 @@ use std::path::Path;
 use tollgate_policy::file::FILE_BYTES_MAX;
 use tollgate_policy::{PolicyFile, Profile};
 
+use crate::tell;
+
 /// Reads and checks the policy file at `path`.
 ///
 /// # Errors
@@ -24,13 +26,16 @@ pub(crate) fn read(path: &Path) -> Result<PolicyFile, String> {
 pub(crate) fn read_profile(path: &Path, model: Option<&str>) -> Result<Profile, String> {
     let file = read(path)?;
     for warning in file.warnings() {
-        eprintln!("{warning}");
+        tell(format_args!("warning: {warning}"));
     }
     Ok(file.profile(model).clone())
 }
 
 /// The contents, or as much of them as shows that they are too large.
-fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
+///
+/// # Errors
+/// If there is no readable file at `path`.
+pub(crate) fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let most = FILE_BYTES_MAX as u64 + 1;
     File::open(path)?.take(most).read_to_end(&mut bytes)?;

@@ -9,7 +9,7 @@ use tollgate_sim::replay::{self, FamilyShare, ReplayOptions};
 use tollgate_sim::trace::{Trace, azure};
 use tollgate_sim::worker::WorkerModel;
 
-use crate::{bad_input, policy_file};
+use crate::{bad_input, policy_file, tell};
 
 /// Plays a recorded trace through the arbiter onto modelled workers, in virtual time.
 ///
@@ -21,7 +21,7 @@ use crate::{bad_input, policy_file};
 /// A worker takes what was handed to it as one prefill batch, up to 16 sequences: T prompt tokens
 /// take 4.209989e-7 T^2 + 1.518344e-2 T + 16.50142 ms, each output token after the first 10 ms.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit status: 0 fine, 1 the run failed, 2 bad usage or input.")]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct ReplayArgs {
     /// The trace
     #[arg(value_name = "FILE")]
@@ -49,6 +49,12 @@ pub(crate) struct ReplayArgs {
     limit: Option<u64>,
 }
 
+const AFTER_HELP: &str = "\
+Shares settle where the classes queue throughout: the Azure code trace of 2023 does so on 4 workers
+from about --speed 60, and at --speed 100 premium and regular get 80 % and 20 % of the tokens.
+
+Exit status: 0 fine, 1 the run failed, 2 bad usage or input.";
+
 /// Replays the trace and prints the report.
 pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     let input = args
@@ -74,7 +80,10 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     };
     let report = replay::run(&profile, &trace, options)?;
     crate::print(&report.to_string())?;
-    eprintln!("replayed in {:.3} s", begun.elapsed().as_secs_f64());
+    tell(format_args!(
+        "replayed in {:.3} s",
+        begun.elapsed().as_secs_f64()
+    ));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -111,12 +120,12 @@ impl ReplayArgs {
 
 fn warn_if_unsorted(trace: &Trace, args: &ReplayArgs) {
     if let Some(unsorted) = trace.unsorted {
-        eprintln!(
+        tell(format_args!(
             "{}:{}: warning: earlier than the row above it, as are {} rows in all; sorted by time",
             args.trace.display(),
             unsorted.first_line,
             unsorted.rows,
-        );
+        ));
     }
 }
 

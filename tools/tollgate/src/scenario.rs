@@ -9,22 +9,13 @@ use tollgate_policy::{Profile, SelectorKind};
 use tollgate_sim::protocol::Session;
 use tollgate_sim::scenario::{ArbiterMachine, MachineOptions, Runner, Verdict};
 
-use crate::{bad_input, policy_file};
+use crate::{bad_input, policy_file, tell};
 
 /// Plays operations on the arbiter, on a virtual clock, and prints what happens.
 ///
 /// One JSON object a line goes in, one a line comes out, always the same for the same input: for
-/// bug reports, tests, and "what would happen if". For example
-///
-///   {"op": "worker", "id": 1}
-///
-///   {"op": "submit", "id": "x", "family": "premium", "isl": 512}
-///
-///   {"op": "arbitrate"}
-///
-/// prints that x is queued in its class, that it is dispatched to endpoint [1, 0], and that the
-/// turn ended because nothing else can go. A line that cannot be carried out prints `invalid` and
-/// changes nothing; the run goes on.
+/// bug reports, tests, and "what would happen if". A line that cannot be carried out prints
+/// `invalid` and changes nothing; the run goes on.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = OPERATIONS)]
 pub(crate) struct ScenarioArgs {
@@ -57,7 +48,13 @@ pub(crate) struct ScenarioArgs {
     operations: Option<PathBuf>,
 }
 
-const OPERATIONS: &str = "\
+const OPERATIONS: &str = r#"Example: these three lines
+  {"op": "worker", "id": 1}
+  {"op": "submit", "id": "x", "family": "premium", "isl": 512}
+  {"op": "arbitrate"}
+print that x is queued in its class, that it is dispatched to endpoint [1, 0], and that the turn
+ended because nothing else can go.
+
 Operations, with their fields and defaults (endpoints are [worker, rank]):
   worker         id, ranks (1), first_rank (0), max_batched_tokens, taints ([]),
                  overloaded (false), available (true)
@@ -75,7 +72,7 @@ Operations, with their fields and defaults (endpoints are [worker, rank]):
   stop           drain_us (0)
   state          prints the whole state
 
-Exit status: 0 fine, 1 the run failed, 2 bad usage, a bad file, or an invalid line.";
+Exit status: 0 fine, 1 the run failed, 2 bad usage, a bad file, or an invalid line."#;
 
 /// Runs the scenario to the end of its input.
 pub(crate) fn run(args: &ScenarioArgs) -> anyhow::Result<ExitCode> {
@@ -106,7 +103,7 @@ pub(crate) fn run(args: &ScenarioArgs) -> anyhow::Result<ExitCode> {
     let verdict = match file {
         None => {
             if io::stdin().is_terminal() {
-                eprintln!("reading operations from the terminal, one JSON object a line");
+                tell("reading operations from the terminal, one JSON object a line");
             }
             runner.flush_each_line().run(io::stdin().lock(), output)?
         }
@@ -146,7 +143,7 @@ fn open(path: &Path) -> io::Result<File> {
 
 fn exit_code(verdict: Verdict) -> ExitCode {
     if verdict.lines == 0 {
-        eprintln!("there were no operations");
+        tell("there were no operations");
     }
     match verdict.invalid {
         0 => ExitCode::SUCCESS,

@@ -13,6 +13,8 @@ mod families;
 mod render;
 mod simulation;
 mod tally;
+#[cfg(test)]
+mod tests;
 
 pub use families::{FamilyShare, equal_shares, known_names};
 pub use simulation::{Arrival, Finish, Observer, Setup, SimulationError, simulate};

@@ -215,7 +215,7 @@ impl<'a, O: Observer> Run<'a, O> {
         let reported = &mut self.reported;
         self.arbiter
             .submit(ticket, family, &asked, number, &mut |event| {
-                reported.push(event)
+                reported.push(event);
             })
             .expect("an open arbiter takes a plain request");
         self.take_reports(Some(number));

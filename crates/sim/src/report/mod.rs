@@ -73,14 +73,19 @@ impl Default for Waits {
 
 impl Waits {
     /// Adds one wait.
+    ///
+    /// # Panics
+    /// Never: the histogram grows as it must.
     pub fn record(&mut self, wait: Nanos) {
-        // It grows as it must, so that no wait is out of its range.
         self.nanos
             .record(wait.0)
             .expect("a growing histogram takes every value");
     }
 
     /// Adds all of `other`'s waits.
+    ///
+    /// # Panics
+    /// Never: the histogram grows as it must.
     pub fn add(&mut self, other: &Self) {
         self.nanos
             .add(&other.nanos)

@@ -207,7 +207,7 @@ impl ArbiterMachine {
         let family = submission.family.as_deref();
         self.arbiter
             .submit(ticket, family, &request, payload, &mut |event| {
-                reported.push(event)
+                reported.push(event);
             })
     }
 

@@ -12,6 +12,8 @@ mod machine;
 mod names;
 mod runner;
 mod select_trace;
+#[cfg(test)]
+mod tests;
 mod translate;
 mod wait_trace;
 

@@ -95,7 +95,7 @@ fn gate(
         lane.endpoint,
         policy.and_then(|policy| policy.busy_worker_ratio),
     ) {
-        (Some(endpoint), _) => format!("its endpoint {endpoint} is busy"),
+        (Some(_), _) => "its endpoint is busy".to_owned(),
         (None, None) => format!("{busy} of {eligible} eligible endpoints are busy"),
         (None, Some(ratio)) => format!(
             "{busy} of {eligible} eligible endpoints are busy, busy_worker_ratio is {ratio}"
