@@ -22,6 +22,15 @@
 //! # Where the root has no profile
 //! A model without a profile of its own then gets the [synthetic](Profile::synthetic) class, with
 //! the settings of the root.
+//!
+//! # Beside Dynamo's own reader
+//! Read off its release 1.6.1, so that a file means the same in both: keys and nesting, which keys
+//! may be null, how numbers and names are written, that a model's profile needs all three keys,
+//! that the default family needs classes (a profile of explicit classes alone is refused), and that
+//! a file which defines nothing is refused. Some files load there and are refused here, because
+//! they rarely mean what they say: with aliases or tags, with two profiles for one model (there the
+//! last one wins), with fractions of more than 19 digits or above 64 bits, with a class named
+//! `null`, with more than 1,024 classes, or larger than a mebibyte.
 
 use crate::Fraction;
 use crate::error::{PolicyErrors, PolicyWarning, Position};
@@ -159,10 +168,7 @@ fn read(text: &str, report: &mut Report) -> Option<Contents> {
 fn decode<'b>(bytes: &'b [u8], report: &mut Report) -> &'b str {
     if bytes.len() > FILE_BYTES_MAX {
         report.add(None, || {
-            let message = format!(
-                "the file has {} bytes, more than {FILE_BYTES_MAX}",
-                bytes.len()
-            );
+            let message = format!("the file is larger than {FILE_BYTES_MAX} bytes");
             Finding::new("", message, "a policy file is a few kilobytes of YAML")
         });
         return "";

@@ -9,7 +9,7 @@
 //! | [`profile`] | the validated values: classes, buckets, settings, class resolution |
 //! | [`spec`] | profiles that a program fills in |
 //! | [`fraction`] | exact decimal fractions |
-//! | [`file`] | a file's text to a [`PolicyFile`] |
+//! | [`mod@file`] | a file's text to a [`PolicyFile`] |
 //! | [`error`] | what can be wrong with a file, and where |
 
 pub mod error;
