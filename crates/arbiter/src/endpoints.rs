@@ -21,6 +21,11 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
+    pub(crate) fn all_ranks(&self) -> impl Iterator<Item = u32> + use<> {
+        let first_rank = self.first_rank;
+        (0..self.ranks).map(move |offset| first_rank + offset)
+    }
+
     pub(crate) fn has_rank(&self, rank: u32) -> bool {
         rank.checked_sub(self.first_rank)
             .is_some_and(|offset| offset < self.ranks)

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`protocol`] | the scenario protocol: operations in, events out, one JSON object a line |
 //! | [`oracle`] | a naive model of the rules, to compare the arbiter with |
+//! | [`differential`] | random operations on two machines, compared after every one |
 //! | [`scenario`] | the scenario protocol on the real arbiter |
 //! | [`worker`] | a modelled worker: how long prefill and decode take |
 //! | [`trace`] | recorded request traces |
@@ -12,6 +13,7 @@
 //! | [`report`] | tables, times and waits as text |
 
 pub mod demo;
+pub mod differential;
 pub mod oracle;
 pub mod protocol;
 pub mod replay;

@@ -34,7 +34,7 @@ use crate::extension::Extensions;
 use crate::gate::Gates;
 use crate::load_tree::LoadTree;
 use crate::order::{Lanes, NO_KEY, Rank};
-use crate::selector::{Selector, shipped};
+use crate::selector::{Draws, Selector, shipped};
 use crate::slab::Slab;
 use crate::taints::Taints;
 use crate::tree::Forest;
@@ -80,7 +80,6 @@ pub struct Options {
 pub struct Arbiter<P> {
     now: Nanos,
     capacities: Capacities,
-    seed: u64,
 
     profile: Profile,
     /// By the profile's class: its place in the tables.
@@ -88,6 +87,7 @@ pub struct Arbiter<P> {
     generation: u64,
     selector: Box<dyn Selector + Send>,
     own_selector: bool,
+    draws: Draws,
 
     slab: Slab<P>,
     lanes: Lanes,
@@ -149,12 +149,12 @@ impl<P> Arbiter<P> {
         let mut arbiter = Self {
             now: Nanos(0),
             capacities,
-            seed: options.seed,
             profile: profile.clone(),
             class_of: Vec::with_capacity(classes),
             generation: 1,
-            selector: shipped(profile.selector(), profile.decode_weight(), options.seed),
+            selector: shipped(profile.selector(), profile.decode_weight()),
             own_selector: false,
+            draws: Draws::new(options.seed),
             slab: Slab::new(slots),
             lanes: Lanes::new(slots, classes, endpoints),
             forest: Forest::new(classes, endpoints),

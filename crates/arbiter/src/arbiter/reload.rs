@@ -22,7 +22,7 @@ impl<P> Arbiter<P> {
         let restart = profile.arbitration() != self.profile.arbitration();
         let (kind, weight) = (self.profile.selector(), self.profile.decode_weight());
         if !self.own_selector && (kind, weight) != (profile.selector(), profile.decode_weight()) {
-            self.selector = shipped(profile.selector(), profile.decode_weight(), self.seed);
+            self.selector = shipped(profile.selector(), profile.decode_weight());
         }
         self.profile = profile.clone();
         self.adopt_classes(profile);

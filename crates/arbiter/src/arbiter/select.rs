@@ -222,6 +222,7 @@ impl<P> Arbiter<P> {
     fn choose(&mut self, class: usize, slot: u32, entry: &Entry) -> EndpointIndex {
         let Self {
             selector,
+            draws,
             gates,
             endpoints,
             load_tree,
@@ -245,7 +246,7 @@ impl<P> Arbiter<P> {
             header,
             avoided: &avoided,
         };
-        selector.choose(&pool.settle())
+        selector.choose(&pool.settle(), draws)
     }
 
     /// A request's cached tokens on the endpoint that it goes to; a pin's are its snapshot's.

@@ -189,12 +189,13 @@ impl<P> Arbiter<P> {
         self.judge_pin(class, self.endpoints.slot(number).endpoint, taints)
     }
 
-    /// The same for any pin, its allow-list aside, in the order of S8.
+    /// The same for any pin, its allow-list aside, in the order of S8. Required taints of `None`
+    /// are carried by nobody.
     pub(super) fn judge_pin(
         &self,
         class: usize,
         endpoint: Endpoint,
-        taints: u128,
+        taints: Option<u128>,
     ) -> Result<bool, FailReason> {
         if self.endpoints.worker_count() == 0 {
             return Err(FailReason::NoWorkers);
@@ -208,7 +209,7 @@ impl<P> Arbiter<P> {
         if !worker.has_rank(endpoint.rank) {
             return Err(FailReason::PinnedRankOutOfRange);
         }
-        if taints & !worker.taints != 0 {
+        if taints.is_none_or(|taints| taints & !worker.taints != 0) {
             return Err(FailReason::PinnedTaintMissing);
         }
         let number = self

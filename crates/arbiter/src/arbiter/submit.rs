@@ -127,11 +127,15 @@ impl<P> Arbiter<P> {
         payload: P,
         sink: &mut impl Sink<P>,
     ) -> Result<(), Refused<P>> {
+        let snapshot = CostSnapshot {
+            cached: snapshot.cached.min(snapshot.raw),
+            ..snapshot
+        };
         let jump = match self.accept(ticket, class, request) {
             Ok(jump) => jump,
             Err(reason) => return Err(Refused { reason, payload }),
         };
-        match self.admit(class.at(), jump, request, snapshot, sink) {
+        match self.admit(class.at(), jump, request, sink) {
             Ok(admission) => {
                 self.take_in(ticket, &admission, snapshot, request, payload);
                 sink.event(Event::Queued {
@@ -201,7 +205,6 @@ impl<P> Arbiter<P> {
         class: usize,
         jump: Nanos,
         request: &Request<'_>,
-        snapshot: CostSnapshot,
         sink: &mut impl Sink<P>,
     ) -> Result<Admission, Outcome> {
         let deadline = self.classes[class].deadline(request.deadline, request.submitted_at);
@@ -217,7 +220,6 @@ impl<P> Arbiter<P> {
                 .number(pin)
                 .expect("a pin that holds has a number")
         });
-        debug_assert!(snapshot.cached <= snapshot.raw);
         Ok(Admission {
             class,
             deadline,
@@ -241,9 +243,8 @@ impl<P> Arbiter<P> {
             {
                 return Err(FailReason::PinnedWorkerNotAllowed);
             }
-            // A taint that nobody carries is missing on the pinned worker as well.
-            self.judge_pin(class, pin, taints.unwrap_or(u128::MAX))?;
-            return Ok(taints.expect("every taint required is in use"));
+            self.judge_pin(class, pin, taints)?;
+            return Ok(taints.unwrap_or_default());
         }
         let taints = taints.ok_or(FailReason::NoEligibleWorker)?;
         if taints == 0 && request.allow.is_none() {

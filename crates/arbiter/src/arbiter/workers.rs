@@ -28,7 +28,7 @@ impl<P> Arbiter<P> {
         let before = self.endpoints.worker(record.id).copied();
         self.endpoints.put_worker(worker);
         if let Some(before) = before {
-            for rank in before.first_rank..before.first_rank + before.ranks {
+            for rank in before.all_ranks() {
                 if !worker.has_rank(rank) {
                     self.depart(
                         Endpoint {
@@ -40,7 +40,7 @@ impl<P> Arbiter<P> {
                 }
             }
         }
-        for rank in (0..worker.ranks).map(|offset| worker.first_rank + offset) {
+        for rank in worker.all_ranks() {
             let number = self.endpoints.arrive(Endpoint {
                 worker: worker.id,
                 rank,
@@ -64,7 +64,7 @@ impl<P> Arbiter<P> {
         let Some(worker) = self.endpoints.drop_worker(id) else {
             return Err(self.stale());
         };
-        for rank in (0..worker.ranks).map(|offset| worker.first_rank + offset) {
+        for rank in worker.all_ranks() {
             self.depart(Endpoint { worker: id, rank }, &worker);
         }
         self.taints.release(worker.taints);
@@ -108,7 +108,7 @@ impl<P> Arbiter<P> {
         };
         amend(&mut worker);
         self.endpoints.put_worker(worker);
-        for rank in (0..worker.ranks).map(|offset| worker.first_rank + offset) {
+        for rank in worker.all_ranks() {
             let number = self.endpoints.arrive(Endpoint { worker: id, rank });
             self.restate(number, Some(&worker));
         }

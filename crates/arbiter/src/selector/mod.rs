@@ -5,8 +5,10 @@
 //! the best endpoint by standing score is free, the answer comes from an index over the scores;
 //! otherwise the pool is scanned, 64 endpoints a word.
 
+mod draws;
 mod kinds;
 
+pub use draws::Draws;
 pub use kinds::{Cost, LeastLoaded, PowerOfTwo, RoundRobin};
 use std::fmt;
 
@@ -37,20 +39,16 @@ pub trait Selector: fmt::Debug {
     fn standing(&self, activity: Activity) -> u128;
 
     /// Names one endpoint of a pool, which is never empty.
-    fn choose(&mut self, pool: &Pool<'_>) -> EndpointIndex;
+    fn choose(&mut self, pool: &Pool<'_>, draws: &mut Draws) -> EndpointIndex;
 }
 
 /// The shipped selector of a kind.
-pub(crate) fn shipped(
-    kind: SelectorKind,
-    decode_weight: u64,
-    seed: u64,
-) -> Box<dyn Selector + Send> {
+pub(crate) fn shipped(kind: SelectorKind, decode_weight: u64) -> Box<dyn Selector + Send> {
     match kind {
         SelectorKind::Cost => Box::new(Cost { decode_weight }),
         SelectorKind::LeastLoaded => Box::new(LeastLoaded { decode_weight }),
         SelectorKind::RoundRobin => Box::new(RoundRobin),
-        SelectorKind::PowerOfTwo => Box::new(PowerOfTwo::new(decode_weight, seed)),
+        SelectorKind::PowerOfTwo => Box::new(PowerOfTwo { decode_weight }),
     }
 }
 

@@ -64,18 +64,17 @@ impl Oracle {
     }
 
     /// Lower is better.
-    fn score(&self, request: &Request, endpoint: Endpoint) -> u64 {
+    fn score(&self, request: &Request, endpoint: Endpoint) -> u128 {
         let place = self.place(endpoint).expect("an eligible endpoint is known");
         let active = self.bookings(endpoint).count() as u128;
         let prefill = u128::from(self.prefill_tokens(place));
         let decode = u128::from(self.profile.decode_weight()) * active;
         let uncached = u128::from(request.uncached_on(endpoint));
-        let score = match self.profile.selector() {
+        match self.profile.selector() {
             SelectorKind::Cost | SelectorKind::PowerOfTwo => prefill + uncached + decode,
             SelectorKind::LeastLoaded => prefill + decode,
             SelectorKind::RoundRobin => 0,
-        };
-        u64::try_from(score).unwrap_or(u64::MAX)
+        }
     }
 
     fn last_use(&self, endpoint: Endpoint) -> u64 {

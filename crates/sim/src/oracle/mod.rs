@@ -24,9 +24,9 @@
 //!   they come, each reload's in its file's order. A vanished class keeps its place; it leaves the
 //!   table and the ring at the end of the operation after which it has neither waiting requests nor
 //!   dispatched ones that are not complete. If a later file names it before that, it is matched.
-//! - **Reload** (S3.7): matched classes first, then new ones join, then vanished classes that are
-//!   empty leave. The epoch of a class rises when its order policy really changes; a request keeps
-//!   the epoch and key of its submission, also when it is requeued. A change of `arbitration` puts
+//! - **Reload** (S3.7): vanished classes that are empty leave first, then new ones join. The epoch of
+//!   a class rises when its order policy really changes; a request keeps the epoch and key of its
+//!   submission, also when it is requeued. A change of `arbitration` puts
 //!   the ring into class order, closes all turns, and forgets holder and remembered entries; the
 //!   cursor is at the first class. Deficits are cut as in every reload. The generation counts
 //!   successful reloads, so the first one reports 1.

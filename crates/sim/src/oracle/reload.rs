@@ -37,6 +37,8 @@ impl Oracle {
                 None => self.class_mut(class).vanished = true,
             }
         }
+        // Those that have nothing left leave before new ones join.
+        self.drop_finished_classes();
         for policy in profile.classes() {
             if self
                 .classes
@@ -45,6 +47,9 @@ impl Oracle {
             {
                 self.join(policy.clone());
             }
+        }
+        if self.classes.iter().all(|class| class.id != self.cursor) {
+            self.cursor = self.classes[0].id;
         }
         if mode_changes {
             self.change_mode();

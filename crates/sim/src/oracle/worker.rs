@@ -17,6 +17,7 @@ impl Oracle {
     /// S9.3: a worker appears, or its record is replaced; what remains of its ranks keeps its load.
     pub(super) fn upsert_worker(&mut self, record: &WorkerRecord) {
         let ranks: Vec<Endpoint> = record.endpoints().collect();
+        self.drop_free_numbers();
         let place = self
             .workers
             .iter()
@@ -72,13 +73,19 @@ impl Oracle {
         }
     }
 
-    /// S10.2: drops numbers that nothing refers to, then gives the lowest free ones to endpoints
-    /// without one, by (worker, rank).
-    fn renumber(&mut self) {
+    /// S10.2: a number is free as soon as nothing refers to it.
+    fn drop_free_numbers(&mut self) {
         let mut numbers = std::mem::take(&mut self.numbers);
         numbers.retain(|(endpoint, _)| {
             self.place(*endpoint).is_some() || self.is_referred_to(*endpoint)
         });
+        self.numbers = numbers;
+    }
+
+    /// S10.2: gives the lowest free numbers to endpoints without one, by (worker, rank).
+    fn renumber(&mut self) {
+        self.drop_free_numbers();
+        let mut numbers = std::mem::take(&mut self.numbers);
         let known = self.workers.iter().flat_map(|worker| &worker.endpoints);
         for place in known {
             if numbers

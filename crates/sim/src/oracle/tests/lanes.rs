@@ -394,6 +394,12 @@ fn s10_2_numbers_are_held_by_references() {
         r#"{"op":"worker","id":1}"#,
     ]);
     assert_eq!((number(&run, 4), number(&run, 1)), (0, 3));
+    run.ops(&[
+        r#"{"op":"remove_worker","id":4}"#,
+        r#"{"op":"remove_worker","id":1}"#,
+        r#"{"op":"worker","id":1}"#,
+    ]);
+    assert_eq!(number(&run, 1), 0, "nothing held its old number");
 }
 
 #[test]

@@ -1,0 +1,245 @@
+//! A random stream of operations.
+
+use tollgate_policy::Profile;
+
+use super::random::Random;
+use super::{Step, policies};
+use crate::protocol::{Endpoint, Hint, Op, Submission, WorkerRecord};
+
+/// Worker ids that operations draw from; one more than ever joins.
+const WORKERS: u64 = 6;
+const TAINTS: [&str; 3] = ["gpu", "eu", "spot"];
+
+/// How a kind of step is made.
+type Make = fn(&mut Episode) -> Step;
+
+/// A random policy and the random steps that follow from one seed.
+///
+/// ```
+/// use tollgate_sim::differential::Episode;
+/// let steps = |seed| Episode::new(seed).take(20).map(|step| step.to_string()).collect::<Vec<_>>();
+/// assert_eq!(steps(1), steps(1), "the seed settles everything");
+/// assert_ne!(steps(1), steps(2));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Episode {
+    random: Random,
+    /// The policy that both machines start with.
+    pub profile: Profile,
+    submitted: u64,
+    now_us: u64,
+    /// How full the queues are let grow: how often an arbitration comes.
+    patience: u64,
+    stops: bool,
+    steps: u64,
+}
+
+impl Episode {
+    /// The episode of a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let profile = policies::profile(&mut random);
+        let patience = random.pick(&[6, 12, 25]);
+        let stops = random.chance(20);
+        Self {
+            random,
+            profile,
+            submitted: 0,
+            now_us: 0,
+            patience,
+            stops,
+            steps: 0,
+        }
+    }
+
+    /// The seed of the selectors' own draws, the same for both machines.
+    #[must_use]
+    pub const fn selector_seed(&self) -> u64 {
+        42
+    }
+
+    fn step(&mut self) -> Step {
+        self.steps += 1;
+        if self.steps <= 3 {
+            return Step::Op(self.worker());
+        }
+        if self.stops && self.steps > 200 && self.random.chance(1) {
+            self.stops = self.random.chance(50);
+            let drain_us = self.random.pick(&[0, 1, 500, 3_000, u64::MAX]);
+            return Step::Op(Op::Stop { drain_us });
+        }
+        let patience = self.patience;
+        let weights: [(u64, Make); 12] = [
+            (40, Self::submit),
+            (patience, Self::arbitrate),
+            (10, |e| {
+                Step::Op(Op::Complete {
+                    id: e.id(),
+                    attempt: e.attempt(),
+                })
+            }),
+            (6, |e| {
+                Step::Op(Op::PrefillDone {
+                    id: e.id(),
+                    attempt: e.attempt(),
+                })
+            }),
+            (8, |e| {
+                Step::Op(Op::Requeue {
+                    id: e.id(),
+                    attempt: e.attempt(),
+                })
+            }),
+            (5, |e| Step::Op(Op::Cancel { id: e.id() })),
+            (6, Self::advance),
+            (4, |e| Step::Op(e.worker())),
+            (2, |e| Step::Op(Op::RemoveWorker { id: e.worker_id() })),
+            (6, Self::load),
+            (4, Self::egress),
+            (1, |e| Step::Reload(policies::profile(&mut e.random))),
+        ];
+        let mut at = self
+            .random
+            .below(weights.iter().map(|(weight, _)| weight).sum());
+        for (weight, make) in weights {
+            if at < weight {
+                return make(self);
+            }
+            at -= weight;
+        }
+        unreachable!("a draw is below the sum of the weights")
+    }
+
+    fn submit(&mut self) -> Step {
+        self.submitted += 1;
+        let id = format!("r{}", self.submitted);
+        let tokens = [0, 1, 3, 10, 50, 50, 100, 100, 120, 299, 1_000, u32::MAX];
+        let mut request = Submission::new(&id, self.random.pick(&tokens));
+        request.family = self.family();
+        if self.random.chance(40) {
+            request.cached = self.random.pick(&[0, 5, 40, 50, 99, u32::MAX]);
+        }
+        if self.random.chance(20) {
+            let count = 1 + self.random.below(5);
+            request.hints = (0..count)
+                .map(|_| Hint {
+                    endpoint: self.endpoint(),
+                    cached: self.random.pick(&[0, 1, 5, 40, 90, 200]),
+                })
+                .collect();
+        }
+        request.strict_priority = self.random.pick(&[0, 0, 0, 0, 1, 2, u32::MAX]);
+        request.priority_jump =
+            self.random
+                .pick(&[0.0, 0.0, 0.0, 0.001, 0.5, 2.000_000_000_5, -3.0, 1e300]);
+        request.pin = self.random.maybe(45, |_| ()).map(|()| self.endpoint());
+        if self.random.chance(15) {
+            let count = self.random.below(4);
+            request.allow = Some((0..count).map(|_| self.worker_id()).collect());
+        }
+        if self.random.chance(10) {
+            let count = 1 + self.random.below(2);
+            request.require_taints = self.taints(count);
+        }
+        if self.random.chance(20) {
+            let ahead = self.random.pick(&[0, 1, 200, 1_000, 4_000, u64::MAX]);
+            request.deadline_us = Some(self.now_us.saturating_add(ahead));
+        }
+        request.may_wait = !self.random.chance(6);
+        Step::Op(Op::Submit(request))
+    }
+
+    fn family(&mut self) -> Option<String> {
+        let named: Vec<&str> = policies::FAMILIES
+            .into_iter()
+            .chain(policies::EXPLICIT)
+            .collect();
+        match self.random.below(20) {
+            0 => None,
+            1 => Some(String::new()),
+            2 => Some("nobody".to_owned()),
+            3 => Some("a1".to_owned()),
+            _ => Some(self.random.pick(&named).to_owned()),
+        }
+    }
+
+    fn arbitrate(&mut self) -> Step {
+        let max = self
+            .random
+            .pick(&[None, Some(0), Some(1), Some(1), Some(1), Some(2), Some(5)]);
+        Step::Op(Op::Arbitrate { max })
+    }
+
+    fn advance(&mut self) -> Step {
+        let us = self.random.pick(&[0, 1, 100, 500, 1_000, 2_500]);
+        self.now_us += us;
+        Step::Op(Op::Advance { us })
+    }
+
+    fn load(&mut self) -> Step {
+        let tokens = self
+            .random
+            .pick(&[0, 0, 0, 50, 51, 101, 151, 5_000, u64::MAX]);
+        Step::Op(Op::Load {
+            worker: self.endpoint(),
+            tokens,
+        })
+    }
+
+    fn egress(&mut self) -> Step {
+        let worker = self.endpoint();
+        Step::Op(if self.random.chance(40) {
+            Op::Shut { worker }
+        } else {
+            Op::Open { worker }
+        })
+    }
+
+    fn worker(&mut self) -> Op {
+        let mut record = WorkerRecord::new(self.worker_id());
+        record.ranks = self.random.pick(&[1, 1, 1, 2, 3]);
+        record.first_rank = self.random.pick(&[0, 0, 0, 1]);
+        record.max_batched_tokens = self.random.pick(&[None, Some(1), Some(100), Some(1_000)]);
+        let count = self.random.pick(&[0, 0, 1, 2]);
+        record.taints = self.taints(count);
+        record.overloaded = self.random.chance(15);
+        record.available = !self.random.chance(10);
+        Op::Worker(record)
+    }
+
+    fn worker_id(&mut self) -> u64 {
+        1 + self.random.below(WORKERS)
+    }
+
+    fn endpoint(&mut self) -> Endpoint {
+        let rank = self.random.pick(&[0, 0, 0, 0, 1, 1, 2, 9]);
+        Endpoint::new(self.worker_id(), rank)
+    }
+
+    fn taints(&mut self, count: u64) -> Vec<String> {
+        (0..count)
+            .map(|_| self.random.pick(&TAINTS).to_owned())
+            .collect()
+    }
+
+    /// A request, recent ones rather than old ones, now and then one that never was.
+    fn id(&mut self) -> String {
+        let back = self.random.below(40).min(self.submitted);
+        format!("r{}", self.submitted - back)
+    }
+
+    fn attempt(&mut self) -> Option<u32> {
+        self.random
+            .maybe(15, |random| random.pick(&[0, 1, 1, 2, 3, u32::MAX]))
+    }
+}
+
+impl Iterator for Episode {
+    type Item = Step;
+
+    /// The next step; there is always one.
+    fn next(&mut self) -> Option<Step> {
+        Some(self.step())
+    }
+}
