@@ -186,7 +186,7 @@ impl<P> Arbiter<P> {
         } else {
             self.extensions.header(extension).taints
         };
-        self.judge_pin(class, self.endpoints.slot(number).endpoint, taints)
+        self.judge_pin(class, self.endpoints.slot(number).endpoint, Some(taints))
     }
 
     /// The same for any pin, its allow-list aside, in the order of S8. Required taints of `None`
