@@ -1,0 +1,143 @@
+//! `tollgate replay` on traces and options that are wrong.
+
+use crate::tool::{Files, run};
+
+const GOOD: &str = "2023-11-16 18:17:03.9799600,4808,10\n";
+const HEADER: &str = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
+
+fn assert_refused(contents: &[u8], wanted: &str) {
+    let shown = String::from_utf8_lossy(&contents[..contents.len().min(200)]).into_owned();
+    let files = Files::new();
+    files.write("t.csv", contents);
+    let refused = run(files.path(), &["replay", "t.csv"], b"");
+    assert_eq!(
+        (refused.code, refused.stdout.as_str()),
+        (Some(2), ""),
+        "{shown}"
+    );
+    assert!(
+        refused.stderr.starts_with(wanted),
+        "{shown}: {}",
+        refused.stderr
+    );
+    assert_eq!(
+        refused.stderr.lines().count(),
+        1,
+        "{shown}: {}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn a_wrong_row_is_named_by_file_and_line() {
+    for (row, wanted) in [
+        ("2023-11-16 18:17:04", "3 fields expected, 1 found"),
+        ("2023-11-16 18:17:04,1", "3 fields expected, 2 found"),
+        ("2023-11-16 18:17:04,1,2,3", "3 fields expected, 4 found"),
+        ("2023-11-16 18:17:04,-1,2", "ContextTokens must be"),
+        ("2023-11-16 18:17:04,NaN,2", "ContextTokens must be"),
+        ("2023-11-16 18:17:04,4294967296,2", "ContextTokens must be"),
+        (
+            "2023-11-16 18:17:04,99999999999999999999999,2",
+            "ContextTokens must be",
+        ),
+        ("2023-11-16 18:17:04,1,inf", "GeneratedTokens must be"),
+        ("2023-11-16 25:17:04,1,2", "TIMESTAMP: "),
+        ("NaN,1,2", "TIMESTAMP: "),
+        ("2023-11-16 18:17:0", "3 fields expected, 1 found"),
+    ] {
+        let text = format!("{HEADER}{GOOD}{row}\n");
+        assert_refused(text.as_bytes(), &format!("t.csv:3: {wanted}"));
+        let text = format!("{GOOD}{row}\n");
+        assert_refused(text.as_bytes(), &format!("t.csv:2: {wanted}"));
+    }
+    let mut binary = GOOD.as_bytes().to_vec();
+    binary.extend_from_slice(b"\xff\xfe\x00,1,2\n");
+    assert_refused(&binary, "t.csv:2: not UTF-8");
+}
+
+#[test]
+fn a_file_that_is_no_trace_is_refused() {
+    assert_refused(b"", "t.csv: no requests");
+    assert_refused(b"\n\n", "t.csv: no requests");
+    assert_refused(HEADER.as_bytes(), "t.csv: no requests");
+    assert_refused(
+        b"TIMESTAMP,ContextTokens\n",
+        "t.csv:1: the header names no column Generated",
+    );
+    assert_refused(
+        b"{\"timestamp\": 0, \"input_length\": 5}\n",
+        "t.csv:1: the header names no",
+    );
+    assert_refused(
+        b"\x7fELF\x02\x01\x01\x00",
+        "t.csv:1: the header names no column",
+    );
+    assert_refused(
+        &b"[".repeat(100 << 20),
+        "t.csv:1: the line is longer than 4096 bytes",
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_bad_input() {
+    let files = Files::new();
+    for trace in [".", "missing.csv"] {
+        let refused = run(files.path(), &["replay", trace], b"");
+        assert_eq!(
+            (refused.code, refused.stdout.as_str()),
+            (Some(2), ""),
+            "{trace}"
+        );
+        assert!(
+            refused.stderr.starts_with(&format!("{trace}: ")),
+            "{}",
+            refused.stderr
+        );
+    }
+}
+
+#[test]
+fn time_that_goes_backwards_is_sorted_with_a_warning() {
+    let files = Files::new();
+    files.write("t.csv", format!("{GOOD}2023-11-16 18:17:01,5,1\n"));
+    let sorted = run(files.path(), &["replay", "t.csv"], b"");
+    assert_eq!(sorted.code, Some(0), "{}", sorted.stderr);
+    assert!(
+        sorted.stderr.starts_with("t.csv:2: warning: "),
+        "{}",
+        sorted.stderr
+    );
+    files.write("t.csv", format!("2023-11-16 18:17:01,5,1\n{GOOD}"));
+    let straight = run(files.path(), &["replay", "t.csv"], b"");
+    assert_eq!(sorted.stdout, straight.stdout);
+}
+
+#[test]
+fn families_that_the_policy_does_not_know_are_refused() {
+    let files = Files::new();
+    files.write("t.csv", GOOD);
+    for (arguments, wanted) in [
+        (
+            &["--family", "premuim=1"][..],
+            "--family premuim: the policy knows only premium, regular",
+        ),
+        (
+            &["--family", "premium=1", "--family", "premium=2"],
+            "--family premium: given twice",
+        ),
+        (&["--policy", "missing.yaml"], "missing.yaml: "),
+    ] {
+        let refused = run(
+            files.path(),
+            &[&["replay", "t.csv"], arguments].concat(),
+            b"",
+        );
+        assert_eq!(
+            (refused.code, refused.stdout.as_str()),
+            (Some(2), ""),
+            "{arguments:?}"
+        );
+        assert!(refused.stderr.starts_with(wanted), "{}", refused.stderr);
+    }
+}
