@@ -273,6 +273,9 @@ library_benchmark_group!(
 main!(
     config = LibraryBenchmarkConfig::default()
         .pass_through_env(SMOKE_VARIABLE)
-        .tool(Callgrind::default().entry_point(EntryPoint::Custom("*counted_*".to_owned()))),
+        .tool(
+            Callgrind::with_args(["--cache-sim=no"])
+                .entry_point(EntryPoint::Custom("*counted_*".to_owned()))
+        ),
     library_benchmark_groups = [selections, other_operations]
 );

@@ -52,8 +52,9 @@ fn print_build_sizes() {
         "{:>9} {:>12} {:>9} {:>14} {:>12} {:>10} {:>9}",
         "slots", "all", "a slot", "64 B payload", "an endpoint", "a class", "a block"
     );
-    for full in [1 << 10, 1 << 16, 1 << 20] {
-        let slots = sized(full);
+    let mut sizes = [1 << 10, 1 << 16, 1 << 20].map(sized).to_vec();
+    sizes.dedup();
+    for slots in sizes {
         let setup = Setup {
             slots,
             ..Setup::default()

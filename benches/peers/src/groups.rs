@@ -21,6 +21,7 @@
 //! nothing to dispatch.
 
 use std::hint::black_box;
+use std::ops::RangeInclusive;
 
 use crate::incumbent::{Incumbent, Stamped};
 use crate::measure::{Summary, geometric_mean, interleave, print_head, print_row, time};
@@ -34,8 +35,9 @@ const OPERATIONS_MIN: u32 = 64;
 /// About how many requests wait in the queues that are timed together. Few, so that a queue is
 /// still in the caches when its turn comes, as it is in the incumbent's benchmark.
 const BATCH_REQUESTS: u32 = 2_048;
-/// At least this many queues are timed together, so that the clock is not read for each operation.
-const BATCH_MIN: u32 = 2;
+/// At least and at most so many queues are timed together: enough that the clock is not read for
+/// each operation, few enough that their fixed parts stay in the caches too.
+const BATCH: RangeInclusive<u32> = 2..=32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
@@ -117,7 +119,7 @@ impl Cell {
 
     /// How many queues are timed together.
     fn batch(&self) -> u32 {
-        (BATCH_REQUESTS / self.requests).max(BATCH_MIN)
+        (BATCH_REQUESTS / self.requests).clamp(*BATCH.start(), *BATCH.end())
     }
 
     /// How many batches make a repetition.
@@ -336,27 +338,31 @@ pub(crate) fn run(quick: bool) {
     let repetitions = if quick { 3 } else { 21 };
     println!("\nThe incumbent's six groups: {repetitions} repetitions, sides alternating");
     print_head("cell", Incumbent::<Stamped>::NAME, Ours::NAME);
-    let mut all = Vec::new();
-    let mut many_lanes = Vec::new();
+    let mut counted: Vec<(&Cell, f64)> = Vec::new();
     let mut apart = Vec::new();
     for cell in &CELLS {
         let ratio = compare(cell, repetitions);
         if cell.is_all_blocked() {
             apart.push((cell.name(), ratio));
-            continue;
-        }
-        all.push(ratio);
-        if cell.lanes >= 128 {
-            many_lanes.push(ratio);
+        } else {
+            counted.push((cell, ratio));
         }
     }
-    println!("\nFor information, not in the mean: `build` without the construction");
-    for cell in &FILL {
-        compare(cell, repetitions);
-    }
+    println!(
+        "\nFor information: `build` without the construction of the arbiter and its endpoints"
+    );
+    let fills: Vec<f64> = FILL.iter().map(|cell| compare(cell, repetitions)).collect();
+
+    let ratios = |keep: &dyn Fn(&Cell) -> bool| -> Vec<f64> {
+        let kept = counted.iter().filter(|(cell, _)| keep(cell));
+        kept.map(|&(_, ratio)| ratio).collect()
+    };
+    let mut filled = ratios(&|cell| cell.work != Work::Build);
+    filled.extend(fills);
     println!();
-    print_mean("all but the all-blocked cell", &all);
-    print_mean("128 and more lanes", &many_lanes);
+    print_mean("all but the all-blocked cell", &ratios(&|_| true));
+    print_mean("the same, `fill` in place of `build`", &filled);
+    print_mean("128 and more lanes", &ratios(&|cell| cell.lanes >= 128));
     for (name, ratio) in apart {
         println!("all blocked, apart: {name} {ratio:.2}x");
     }
