@@ -22,7 +22,7 @@ pub struct Capacities {
 }
 
 /// The largest [`Capacities::slots`].
-pub const SLOTS_MAX: u32 = 1 << 26;
+pub const SLOTS_MAX: u32 = 1 << 24;
 /// The largest [`Capacities::classes`].
 pub const CLASSES_MAX: u32 = 1 << 14;
 /// The largest [`Capacities::endpoints`].
@@ -64,7 +64,7 @@ pub enum Resource {
     Attempts,
     /// [`TAINTS_MAX`].
     Taints,
-    /// Changes of a class's order while entries of before wait or run; 14.
+    /// Changes of a class's order while entries of before wait or run; 62.
     OrderChanges,
 }
 

@@ -1,15 +1,17 @@
 //! The arbiter against the oracle: random operations, every event and the whole state compared after
 //! every one.
 //!
-//! `TOLLGATE_DIFFERENTIAL_OPS` sets how many operations, 200,000 unless set;
+//! `TOLLGATE_DIFFERENTIAL_OPS` sets how many operations, 750,000 unless set;
 //! `TOLLGATE_DIFFERENTIAL_SEED` where to start.
 
-use tollgate_sim::differential::{Episode, Pair, Step, compare, shrink};
-use tollgate_sim::oracle::{Mutation, Oracle};
+use tollgate_sim::differential::{Episode, Pair, Step, shrink};
+use tollgate_sim::oracle::{Branch, Coverage, Mutation, Oracle};
 use tollgate_sim::scenario::{ArbiterMachine, MachineOptions};
 
-const OPS: usize = 200_000;
+const OPS: usize = 750_000;
 const OPS_PER_EPISODE: usize = 1_000;
+/// How often each branch of the rules must at least be taken in a run of [`OPS`].
+const HITS_MIN: u64 = 1_000;
 
 fn setting(name: &str, default: usize) -> usize {
     std::env::var(name).map_or(default, |text| {
@@ -40,23 +42,39 @@ fn pair(episode: &Episode) -> Pair<ArbiterMachine, Oracle> {
 fn arbiter_and_oracle_agree_on_random_operations() {
     let ops = setting("TOLLGATE_DIFFERENTIAL_OPS", OPS);
     let first = setting("TOLLGATE_DIFFERENTIAL_SEED", 1) as u64;
+    let coverage = Coverage::default();
     for seed in first..first + ops.div_ceil(OPS_PER_EPISODE) as u64 {
-        let episode = Episode::new(seed);
+        let mut episode = Episode::new(seed);
         let mut pair = pair(&episode);
-        for (at, step) in episode.clone().take(OPS_PER_EPISODE).enumerate() {
-            if pair.step(&step).is_err() {
-                report(seed, &episode, at + 1);
+        let mut steps = Vec::with_capacity(OPS_PER_EPISODE);
+        for at in 0..OPS_PER_EPISODE {
+            steps.push(episode.step());
+            match pair.step(&steps[at]) {
+                Ok(seen) => episode.observe(&seen),
+                Err(_) => report(seed, steps),
             }
             if at % 16 == 0 {
                 pair.subject.check_invariants();
             }
         }
+        coverage.add(pair.reference.coverage());
+    }
+    println!("{ops} operations, branches of the rules taken:\n{coverage}");
+    if ops >= OPS {
+        let rare: Vec<_> = Branch::ALL
+            .iter()
+            .filter(|b| coverage.hits(**b) < HITS_MIN)
+            .collect();
+        assert!(
+            rare.is_empty(),
+            "taken less than {HITS_MIN} times: {rare:?}"
+        );
     }
 }
 
-fn report(seed: u64, episode: &Episode, steps: usize) -> ! {
-    let steps: Vec<Step> = episode.clone().take(steps).collect();
-    let (steps, difference) = shrink(steps, || pair(episode));
+fn report(seed: u64, steps: Vec<Step>) -> ! {
+    let episode = Episode::new(seed);
+    let (steps, difference) = shrink(steps, || pair(&episode));
     let steps: String = steps.iter().map(|step| format!("{step}\n")).collect();
     panic!(
         "seed {seed}: {}\npolicy {:?}\nsteps\n{steps}",
@@ -68,14 +86,16 @@ fn report(seed: u64, episode: &Episode, steps: usize) -> ! {
 fn every_mutation_of_the_oracle_is_caught() {
     for mutation in Mutation::ALL {
         let caught = (1..200).any(|seed| {
-            let episode = Episode::new(seed);
+            let mut episode = Episode::new(seed);
             let reference = Oracle::mutated(&episode.profile, episode.selector_seed(), mutation);
             let mut pair = Pair {
                 subject: arbiter(&episode),
                 reference,
             };
-            let steps: Vec<Step> = episode.take(OPS_PER_EPISODE).collect();
-            compare(&mut pair, &steps).is_err()
+            (0..OPS_PER_EPISODE).any(|_| {
+                let step = episode.step();
+                pair.step(&step).map(|seen| episode.observe(&seen)).is_err()
+            })
         });
         assert!(caught, "{mutation:?} went unnoticed");
     }

@@ -16,7 +16,7 @@ impl<P> Arbiter<P> {
     ///
     /// # Errors
     /// Nothing is changed if the profile does not fit the capacities, those of its classes that
-    /// drain included, or if a class's order changed more than 14 times while its entries waited.
+    /// drain included, or if a class's order changed more than 62 times while its entries waited.
     pub fn reload(&mut self, profile: &Profile) -> Result<u64, Full> {
         self.check_reload(profile)?;
         let restart = profile.arbitration() != self.profile.arbitration();

@@ -1,7 +1,7 @@
 //! Order keys: everything that decides who goes first, in one integer (S4.2, S4.3).
 //!
-//! From the top bit down: strict priority (32), epoch (4, inverted), policy key (66, larger is
-//! better), slot (26). Larger is better; 0 is no entry. Keys with equal upper 102 bits are told
+//! From the top bit down: strict priority (32), epoch (6, inverted), policy key (66, larger is
+//! better), slot (24). Larger is better; 0 is no entry. Keys with equal upper 104 bits are told
 //! apart by the slots' intake numbers, so the slot only says where to look.
 
 use tollgate_policy::OrderPolicy;
@@ -14,9 +14,9 @@ pub(crate) type Rank = u128;
 /// No entry: goes after every entry.
 pub(crate) const NO_KEY: Rank = 0;
 /// Width of the slot in a rank.
-pub(crate) const SLOT_BITS: u32 = 26;
+pub(crate) const SLOT_BITS: u32 = 24;
 /// The last epoch. Its inverse is 1, so that no entry's upper bits are all 0.
-pub(crate) const EPOCH_MAX: u8 = 14;
+pub(crate) const EPOCH_MAX: u8 = 62;
 
 const POLICY_BITS: u32 = 66;
 const POLICY_MAX: u128 = (1 << POLICY_BITS) - 1;
@@ -67,7 +67,7 @@ pub(crate) fn encode(policy: OrderPolicy, parts: &KeyParts, slot: u32) -> Rank {
     };
     debug_assert!(policy_key <= POLICY_MAX && parts.epoch <= EPOCH_MAX);
     u128::from(parts.strict_priority) << 96
-        | u128::from(EPOCH_MAX + 1 - parts.epoch) << 92
+        | u128::from(EPOCH_MAX + 1 - parts.epoch) << (SLOT_BITS + POLICY_BITS)
         | policy_key << SLOT_BITS
         | u128::from(slot)
 }

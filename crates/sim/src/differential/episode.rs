@@ -3,21 +3,26 @@
 use tollgate_policy::Profile;
 
 use super::random::Random;
-use super::{Step, policies};
-use crate::protocol::{Endpoint, Hint, Op, Submission, WorkerRecord};
+use super::{Observation, Step, policies};
+use crate::protocol::{Endpoint, EndpointState, Event, Hint, Op, Submission, WorkerRecord};
 
-/// Worker ids that operations draw from; one more than ever joins.
-const WORKERS: u64 = 6;
+/// Stops come only after so many steps, since little happens after them.
+const STOP_AFTER: u64 = 950;
 const TAINTS: [&str; 3] = ["gpu", "eu", "spot"];
 
 /// How a kind of step is made.
 type Make = fn(&mut Episode) -> Step;
 
-/// A random policy and the random steps that follow from one seed.
+/// A random policy and a random stream of steps.
+///
+/// The stream follows from the seed and from what the episode was told of the machines.
 ///
 /// ```
 /// use tollgate_sim::differential::Episode;
-/// let steps = |seed| Episode::new(seed).take(20).map(|step| step.to_string()).collect::<Vec<_>>();
+/// let steps = |seed| {
+///     let mut episode = Episode::new(seed);
+///     (0..20).map(|_| episode.step().to_string()).collect::<Vec<_>>()
+/// };
 /// assert_eq!(steps(1), steps(1), "the seed settles everything");
 /// assert_ne!(steps(1), steps(2));
 /// ```
@@ -30,8 +35,17 @@ pub struct Episode {
     now_us: u64,
     /// How full the queues are let grow: how often an arbitration comes.
     patience: u64,
-    stops: bool,
+    /// How many worker ids operations draw from.
+    workers: u64,
+    /// Quanta are small and costs large, so that credit adds up over many rounds.
+    grinds: bool,
     steps: u64,
+    in_flight: Vec<String>,
+    waiting: Vec<String>,
+    remembered: Vec<String>,
+    endpoints: Vec<Endpoint>,
+    /// A worker that has just left.
+    gone: Option<u64>,
 }
 
 impl Episode {
@@ -39,17 +53,24 @@ impl Episode {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let profile = policies::profile(&mut random);
+        let grinds = random.chance(40);
+        let profile = policies::profile(&mut random, grinds);
         let patience = random.pick(&[6, 12, 25]);
-        let stops = random.chance(20);
+        let workers = random.pick(&[1, 2, 3, 6]);
         Self {
             random,
             profile,
             submitted: 0,
             now_us: 0,
             patience,
-            stops,
+            workers,
+            grinds,
             steps: 0,
+            in_flight: Vec::new(),
+            waiting: Vec::new(),
+            remembered: Vec::new(),
+            endpoints: Vec::new(),
+            gone: None,
         }
     }
 
@@ -59,45 +80,75 @@ impl Episode {
         42
     }
 
-    fn step(&mut self) -> Step {
+    /// Takes notice of what the last step has done.
+    pub fn observe(&mut self, seen: &Observation) {
+        for event in &seen.events {
+            match event {
+                Event::Dispatched { id, .. } => self.in_flight.push(id.clone()),
+                Event::Requeued { id, .. }
+                | Event::Failed { id, .. }
+                | Event::ShuttingDown { id, .. } => self.in_flight.retain(|other| other != id),
+                _ => {}
+            }
+        }
+        let classes = &seen.state.classes;
+        self.remembered = classes
+            .iter()
+            .filter_map(|class| class.remembered.clone())
+            .collect();
+        let lanes = classes.iter().flat_map(|class| &class.lanes);
+        self.waiting = lanes.flat_map(|lane| lane.waiting.clone()).collect();
+        self.endpoints = seen
+            .state
+            .workers
+            .iter()
+            .map(EndpointState::endpoint)
+            .collect();
+    }
+
+    /// The next step; there is always one.
+    pub fn step(&mut self) -> Step {
         self.steps += 1;
         if self.steps <= 3 {
             return Step::Op(self.worker());
         }
-        if self.stops && self.steps > 200 && self.random.chance(1) {
-            self.stops = self.random.chance(50);
+        if let Some(id) = self.gone.take().filter(|_| self.random.chance(70)) {
+            return Step::Op(Op::Worker(WorkerRecord::new(id)));
+        }
+        if self.steps > STOP_AFTER && self.random.chance(8) {
             let drain_us = self.random.pick(&[0, 1, 500, 3_000, u64::MAX]);
             return Step::Op(Op::Stop { drain_us });
         }
-        let patience = self.patience;
         let weights: [(u64, Make); 12] = [
             (40, Self::submit),
-            (patience, Self::arbitrate),
-            (10, |e| {
+            (self.patience, Self::arbitrate),
+            (8, |e| {
                 Step::Op(Op::Complete {
-                    id: e.id(),
+                    id: e.flying(),
                     attempt: e.attempt(),
                 })
             }),
-            (6, |e| {
+            (5, |e| {
                 Step::Op(Op::PrefillDone {
-                    id: e.id(),
+                    id: e.flying(),
                     attempt: e.attempt(),
                 })
             }),
             (8, |e| {
                 Step::Op(Op::Requeue {
-                    id: e.id(),
+                    id: e.flying(),
                     attempt: e.attempt(),
                 })
             }),
-            (5, |e| Step::Op(Op::Cancel { id: e.id() })),
+            (10, |e| Step::Op(Op::Cancel { id: e.standing() })),
             (6, Self::advance),
-            (4, |e| Step::Op(e.worker())),
-            (2, |e| Step::Op(Op::RemoveWorker { id: e.worker_id() })),
-            (6, Self::load),
+            (3, |e| Step::Op(e.worker())),
+            (3, Self::remove_worker),
+            (8, Self::load),
             (4, Self::egress),
-            (1, |e| Step::Reload(policies::profile(&mut e.random))),
+            (3, |e| {
+                Step::Reload(policies::profile(&mut e.random, e.grinds))
+            }),
         ];
         let mut at = self
             .random
@@ -114,8 +165,12 @@ impl Episode {
     fn submit(&mut self) -> Step {
         self.submitted += 1;
         let id = format!("r{}", self.submitted);
-        let tokens = [0, 1, 3, 10, 50, 50, 100, 100, 120, 299, 1_000, u32::MAX];
-        let mut request = Submission::new(&id, self.random.pick(&tokens));
+        let tokens: &[u32] = if self.grinds && self.random.chance(70) {
+            &[299, 700, 1_000]
+        } else {
+            &[0, 1, 3, 10, 50, 50, 100, 100, 120, 299, 1_000, u32::MAX]
+        };
+        let mut request = Submission::new(&id, self.random.pick(tokens));
         request.family = self.family();
         if self.random.chance(40) {
             request.cached = self.random.pick(&[0, 5, 40, 50, 99, u32::MAX]);
@@ -209,10 +264,14 @@ impl Episode {
     }
 
     fn worker_id(&mut self) -> u64 {
-        1 + self.random.below(WORKERS)
+        1 + self.random.below(self.workers)
     }
 
+    /// A known endpoint most of the time.
     fn endpoint(&mut self) -> Endpoint {
+        if !self.endpoints.is_empty() && self.random.chance(85) {
+            return self.random.pick(&self.endpoints);
+        }
         let rank = self.random.pick(&[0, 0, 0, 0, 1, 1, 2, 9]);
         Endpoint::new(self.worker_id(), rank)
     }
@@ -223,23 +282,40 @@ impl Episode {
             .collect()
     }
 
-    /// A request, recent ones rather than old ones, now and then one that never was.
-    fn id(&mut self) -> String {
+    fn remove_worker(&mut self) -> Step {
+        let id = self.endpoint().worker;
+        self.gone = Some(id);
+        Step::Op(Op::RemoveWorker { id })
+    }
+
+    /// A request in flight most of the time.
+    fn flying(&mut self) -> String {
+        if self.in_flight.is_empty() || self.random.chance(20) {
+            return self.any_request();
+        }
+        let recent = self.in_flight.len().saturating_sub(12);
+        self.random.pick(&self.in_flight[recent..])
+    }
+
+    /// A waiting request most of the time, often one that credit was granted for.
+    fn standing(&mut self) -> String {
+        if !self.remembered.is_empty() && self.random.chance(90) {
+            return self.random.pick(&self.remembered);
+        }
+        if self.waiting.is_empty() || self.random.chance(20) {
+            return self.any_request();
+        }
+        self.random.pick(&self.waiting)
+    }
+
+    /// A request, now and then one that never was.
+    fn any_request(&mut self) -> String {
         let back = self.random.below(40).min(self.submitted);
         format!("r{}", self.submitted - back)
     }
 
     fn attempt(&mut self) -> Option<u32> {
         self.random
-            .maybe(15, |random| random.pick(&[0, 1, 1, 2, 3, u32::MAX]))
-    }
-}
-
-impl Iterator for Episode {
-    type Item = Step;
-
-    /// The next step; there is always one.
-    fn next(&mut self) -> Option<Step> {
-        Some(self.step())
+            .maybe(10, |random| random.pick(&[0, 1, 1, 2, 3, u32::MAX]))
     }
 }

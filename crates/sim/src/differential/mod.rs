@@ -2,7 +2,7 @@
 //!
 //! An [`Episode`] is a random policy and a random stream of [`Step`]s: every operation of the
 //! scenario protocol, reloads of random policies among them, weighted so that queues build up, drain
-//! and get stuck. [`compare`] carries the steps out on both machines and stops at the first event or
+//! and get stuck, and aimed at what it was told to [`observe`](Episode::observe). [`compare`] carries the steps out on both machines and stops at the first event or
 //! field of the state that differs; [`shrink`] cuts the stream down to what still shows the
 //! difference.
 //!
@@ -59,12 +59,21 @@ pub struct Pair<A, B> {
     pub reference: B,
 }
 
+/// What a step made of both machines.
+#[derive(Clone, Debug)]
+pub struct Observation {
+    /// What they said.
+    pub events: Vec<Event>,
+    /// What they are now.
+    pub state: State,
+}
+
 impl<A: Machine, B: Machine> Pair<A, B> {
     /// Carries out one step on both and compares what they say and what they are.
     ///
     /// # Errors
     /// What differs, in words.
-    pub fn step(&mut self, step: &Step) -> Result<(), String> {
+    pub fn step(&mut self, step: &Step) -> Result<Observation, String> {
         let (mut got, mut want) = (Vec::new(), Vec::new());
         step.apply(&mut self.subject, &mut got);
         step.apply(&mut self.reference, &mut want);
@@ -73,11 +82,11 @@ impl<A: Machine, B: Machine> Pair<A, B> {
         if got != want {
             return Err(first_difference("event", &lines(&got), &lines(&want)));
         }
-        let (got, want) = (self.subject.state(), self.reference.state());
-        if got != want {
-            return Err(first_difference("state", &fields(&got), &fields(&want)));
+        let (state, wanted) = (self.subject.state(), self.reference.state());
+        if state != wanted {
+            return Err(first_difference("state", &fields(&state), &fields(&wanted)));
         }
-        Ok(())
+        Ok(Observation { events: got, state })
     }
 }
 

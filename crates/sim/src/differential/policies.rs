@@ -15,7 +15,7 @@ pub(super) const EXPLICIT: [&str; 2] = ["x", "y"];
 const SECOND_FLOOR: u64 = 60;
 
 /// A random policy. Two of them share some class names, so that a reload matches, adds and drops.
-pub(super) fn profile(random: &mut Random) -> Profile {
+pub(super) fn profile(random: &mut Random, small_quanta: bool) -> Profile {
     let two_buckets = random.chance(30);
     let floors: &[u64] = if two_buckets {
         &[0, SECOND_FLOOR]
@@ -45,12 +45,12 @@ pub(super) fn profile(random: &mut Random) -> Profile {
                 family: (*family).into(),
                 bucket,
             };
-            classes.push(class(&name, matching, random));
+            classes.push(class(&name, matching, small_quanta, random));
         }
     }
     for name in EXPLICIT {
         if random.chance(25) {
-            classes.push(class(name, Matching::Explicit, random));
+            classes.push(class(name, Matching::Explicit, small_quanta, random));
         }
     }
     let spec = ProfileSpec {
@@ -65,7 +65,7 @@ pub(super) fn profile(random: &mut Random) -> Profile {
 fn settings(random: &mut Random) -> Settings {
     let attempts = [1, 2, 3, 3, 3, 5];
     Settings {
-        arbitration: if random.chance(25) {
+        arbitration: if random.chance(33) {
             Arbitration::Page
         } else {
             Arbitration::Exact
@@ -87,7 +87,7 @@ fn settings(random: &mut Random) -> Settings {
     }
 }
 
-fn class(name: &str, matching: Matching, random: &mut Random) -> ClassPolicy {
+fn class(name: &str, matching: Matching, small_quanta: bool, random: &mut Random) -> ClassPolicy {
     let order = random.pick(&[
         OrderPolicy::Fcfs,
         OrderPolicy::Fcfs,
@@ -95,7 +95,12 @@ fn class(name: &str, matching: Matching, random: &mut Random) -> ClassPolicy {
         OrderPolicy::Lcfs,
         OrderPolicy::Edf,
     ]);
-    let quantum = random.pick(&[1, 7, 10, 50, 50, 100, 100, 200, 1_000, 1 << 40, 1 << 63]);
+    let quanta: &[u64] = if small_quanta {
+        &[1, 7, 10, 50]
+    } else {
+        &[1, 7, 10, 50, 50, 100, 100, 200, 1_000, 1 << 40, 1 << 63]
+    };
+    let quantum = random.pick(quanta);
     let threshold = random.maybe(60, |random| random.pick(&[0, 0, 50, 100, 150, 300]));
     let threshold_frac = random.maybe(20, |random| {
         random.pick(&[

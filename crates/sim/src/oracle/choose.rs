@@ -2,7 +2,7 @@
 
 use tollgate_policy::SelectorKind;
 
-use super::{Oracle, Request};
+use super::{Branch, Oracle, Request};
 use crate::protocol::Endpoint;
 
 /// The generator of S10.2's draws: SplitMix64.
@@ -34,6 +34,7 @@ impl Oracle {
     pub(super) fn choose(&mut self, intake: u64) -> Endpoint {
         let mut able = self.able(self.request(intake));
         if self.profile.selector() == SelectorKind::PowerOfTwo && able.len() > 1 {
+            self.coverage.note(Branch::Drawn);
             able.sort_by_key(|endpoint| self.number(*endpoint));
             let first = self.draws.below(able.len());
             let other = self.draws.below(able.len() - 1);
@@ -41,6 +42,9 @@ impl Oracle {
             able = vec![able[first], able[second]];
         }
         let request = self.request(intake);
+        let differs = |a: &Endpoint| request.cached_on(*a) != request.cached_on(able[0]);
+        self.coverage
+            .note_if(able.iter().any(differs), Branch::HintsDecide);
         let best = able.into_iter().min_by_key(|endpoint| {
             (
                 self.score(request, *endpoint),
@@ -57,8 +61,15 @@ impl Oracle {
         let mut able = self.eligible(request);
         able.retain(|endpoint| !self.is_busy(class, *endpoint));
         let fresh = |endpoint: &Endpoint| !request.avoided.contains(endpoint);
-        if able.iter().any(fresh) {
+        let (fresh_ones, all) = (
+            able.iter().filter(|endpoint| fresh(endpoint)).count(),
+            able.len(),
+        );
+        if fresh_ones > 0 {
+            self.coverage.note_if(fresh_ones < all, Branch::Avoided);
             able.retain(fresh);
+        } else {
+            self.coverage.note(Branch::AllAvoided);
         }
         able
     }

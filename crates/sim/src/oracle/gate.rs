@@ -2,7 +2,7 @@
 
 use tollgate_policy::{Fraction, OverloadAction};
 
-use super::{Booking, Class, Oracle, Place, Request, Worker};
+use super::{Booking, Branch, Class, Oracle, Place, Request, Worker};
 use crate::protocol::{Endpoint, FailReason, Lane};
 
 /// S5.1: what a worker batches at most if its record does not say.
@@ -90,6 +90,7 @@ impl Oracle {
             .prefill_busy_threshold_frac
             .is_some_and(|fraction| u128::from(load) > floor_of(fraction, max));
         let held = self.holds_on_overload() && worker.record.overloaded;
+        self.coverage.note_if(held, Branch::Held);
         above || above_fraction || place.shut || held
     }
 
@@ -103,6 +104,8 @@ impl Oracle {
             .policy
             .busy_worker_ratio
             .is_some_and(|ratio| busy as u128 >= ceil_of(ratio, pool.len() as u64).max(1));
+        self.coverage
+            .note_if(enough && busy < pool.len(), Branch::RatioShut);
         busy == pool.len() || enough
     }
 
@@ -163,7 +166,10 @@ impl Oracle {
         let eligible = self.eligible(request);
         if eligible.is_empty() {
             return match self.is_shut(class, &pool) {
-                true => Verdict::Waits,
+                true => {
+                    self.coverage.note(Branch::OverloadedWaits);
+                    Verdict::Waits
+                }
                 false => Verdict::Fails(FailReason::AllEligibleOverloaded),
             };
         }

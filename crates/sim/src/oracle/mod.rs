@@ -62,6 +62,7 @@
 //! - **Outcome counts** include what ended at submission.
 
 mod choose;
+mod coverage;
 mod gate;
 mod mutation;
 mod order;
@@ -74,6 +75,7 @@ mod sweep;
 mod tests;
 mod worker;
 
+pub use coverage::{Branch, Coverage};
 pub use mutation::Mutation;
 
 use tollgate_policy::{Arbitration, ClassPolicy, Profile};
@@ -110,6 +112,7 @@ use crate::protocol::{
 pub struct Oracle {
     profile: Profile,
     mutation: Option<Mutation>,
+    coverage: Coverage,
     now_ns: u64,
     phase: Phase,
     /// Meaningful while draining.
@@ -253,6 +256,7 @@ impl Oracle {
         let mut oracle = Self {
             profile: profile.clone(),
             mutation: None,
+            coverage: Coverage::default(),
             now_ns: 0,
             phase: Phase::Open,
             drain_until_ns: 0,
@@ -284,6 +288,12 @@ impl Oracle {
             mutation: Some(mutation),
             ..Self::new(profile, seed)
         }
+    }
+
+    /// Which branches of the rules were taken so far, and how often.
+    #[must_use]
+    pub const fn coverage(&self) -> &Coverage {
+        &self.coverage
     }
 
     fn has_fault(&self, mutation: Mutation) -> bool {
@@ -372,6 +382,7 @@ impl Oracle {
 
     fn now_stale(&mut self, op: OpName, subject: Subject, out: &mut Vec<Event>) {
         self.stale += 1;
+        self.coverage.note(Branch::Stale);
         out.push(Event::Stale {
             now_us: self.now_us(),
             op,
@@ -408,6 +419,7 @@ impl Oracle {
 
 impl Machine for Oracle {
     fn apply(&mut self, op: &Op, out: &mut Vec<Event>) {
+        let gates = self.exact_gates();
         match op {
             Op::Worker(record) => self.upsert_worker(record),
             Op::RemoveWorker { id } => self.remove_worker(*id, out),
@@ -434,6 +446,7 @@ impl Machine for Oracle {
             Op::State => out.push(Event::State(Box::new(self.snapshot()))),
         }
         self.drop_finished_classes();
+        self.note_flips(&gates);
     }
 
     fn reload(&mut self, profile: &Profile, out: &mut Vec<Event>) {

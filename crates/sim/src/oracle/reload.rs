@@ -2,7 +2,7 @@
 
 use tollgate_policy::{ClassPolicy, Profile};
 
-use super::{Class, ClassId, Oracle, Usage};
+use super::{Branch, Class, ClassId, Oracle, Usage};
 use crate::protocol::OutcomeCounts;
 
 impl Oracle {
@@ -29,6 +29,10 @@ impl Oracle {
     /// S3.7: classes match by name, new ones join, the others drain.
     pub(super) fn take_over(&mut self, profile: &Profile) {
         let mode_changes = self.profile.arbitration() != profile.arbitration();
+        let waits = self.waiting().next().is_some();
+        self.coverage.note_if(waits, Branch::ReloadWithQueue);
+        self.coverage
+            .note_if(waits && mode_changes, Branch::ArbitrationChangedWithQueue);
         self.profile = profile.clone();
         for class in self.class_order() {
             let name = self.class(class).policy.name.clone();
@@ -63,6 +67,12 @@ impl Oracle {
             .into_iter()
             .map(|(_, entries)| entries[0].cost);
         let dearest = heads.max().unwrap_or(0);
+        let before = self.class(id);
+        let reorders = before.policy.order != policy.order && !self.is_empty(id);
+        self.coverage
+            .note_if(reorders, Branch::OrderChangedWithQueue);
+        let cuts = before.deficit > policy.quantum.saturating_add(dearest);
+        self.coverage.note_if(cuts, Branch::ReloadCut);
         let class = self.class_mut(id);
         class.epoch += u64::from(class.policy.order != policy.order);
         class.policy = policy.clone();
@@ -88,6 +98,7 @@ impl Oracle {
             if !self.class(id).vanished || is_used {
                 continue;
             }
+            self.coverage.note(Branch::ClassRetired);
             if self.cursor == id {
                 self.cursor = self.class_after(id);
             }

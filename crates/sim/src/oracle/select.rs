@@ -1,6 +1,6 @@
 //! S6: turns, credit, which class.
 
-use super::{Booking, ClassId, Flight, Mutation, Oracle};
+use super::{Booking, Branch, ClassId, Flight, Mutation, Oracle};
 use crate::protocol::{Event, Lane, Machine};
 
 /// The best dispatchable head of a class, and what it costs.
@@ -16,6 +16,10 @@ impl Oracle {
     pub(super) fn select(&mut self, out: &mut Vec<Event>) -> bool {
         let candidates = self.candidates();
         if candidates.is_empty() {
+            let waits = self.waiting().next().is_some();
+            self.coverage.note_if(waits, Branch::Dry);
+            let open = self.classes.iter().any(|class| class.turn_open);
+            self.coverage.note_if(open, Branch::DryWithOpenTurn);
             if self.has_fault(Mutation::CreditOnDry) {
                 for class in self.class_order() {
                     if !self.is_empty(class) {
@@ -56,12 +60,14 @@ impl Oracle {
             };
             let state = self.class(class);
             if state.turn_open && candidate.cost > state.deficit {
+                self.coverage.note(Branch::TurnEndedUnaffordable);
                 self.end_turn(class);
             }
         }
         if let Some(winner) = self.pass(candidates) {
             return winner;
         }
+        self.coverage.note(Branch::FastForward);
         let rounds = self.rounds(candidates);
         let granted = match self.has_fault(Mutation::FastForwardAllRounds) {
             true => rounds,
@@ -78,9 +84,15 @@ impl Oracle {
     fn pass(&mut self, candidates: &[Candidate]) -> Option<Candidate> {
         for class in self.ring.clone() {
             let Some(candidate) = of(candidates, class) else {
+                self.coverage
+                    .note_if(!self.is_empty(class), Branch::PassedOver);
                 continue;
             };
-            if !self.class(class).turn_open {
+            if self.class(class).turn_open {
+                self.coverage.note(Branch::BurstGoesOn);
+            } else {
+                self.coverage
+                    .note_if(self.class(class).deficit > 0, Branch::OpenedWithCredit);
                 self.open_turn(candidate);
             }
             if candidate.cost <= self.class(class).deficit {
@@ -136,6 +148,7 @@ impl Oracle {
     fn select_page(&mut self, candidates: &[Candidate]) -> Candidate {
         if let Some(candidate) = self.holder.and_then(|holder| of(candidates, holder)) {
             if candidate.cost <= self.class(candidate.class).deficit {
+                self.coverage.note(Branch::PageHolderGoesOn);
                 return candidate;
             }
             self.holder = None;
@@ -156,6 +169,7 @@ impl Oracle {
                 return *candidate;
             }
         }
+        self.coverage.note(Branch::PageFastForward);
         let rounds = self.rounds(&candidates);
         for candidate in &candidates {
             self.grant(candidate.class, rounds);
@@ -215,6 +229,7 @@ impl Oracle {
 
     /// S6.3: nothing is left to a class that has no work.
     pub(super) fn became_empty(&mut self, class: ClassId) {
+        self.coverage.note(Branch::BecameEmpty);
         self.class_mut(class).deficit = 0;
         self.end_turn(class);
     }

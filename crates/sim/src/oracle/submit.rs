@@ -2,7 +2,7 @@
 
 use super::gate::Verdict;
 use super::order::{Key, jump_ns};
-use super::{ClassId, Ending, Oracle, Request, Usage};
+use super::{Branch, ClassId, Ending, Oracle, Request, Usage};
 use crate::protocol::{
     EffectiveLimits, Endpoint, Event, Lane, LimitKind, Machine, Phase, Submission,
 };
@@ -33,6 +33,7 @@ impl Oracle {
             return;
         }
         if let Verdict::Fails(reason) = self.judge(&request) {
+            self.coverage.note(Branch::FailedAtSubmission);
             self.report(class, id, Ending::Failed(reason), out);
             return;
         }
@@ -169,6 +170,7 @@ impl Oracle {
                     break;
                 }
                 if dry {
+                    self.coverage.note(Branch::LimitRefuses);
                     return Err(Ending::Rejected {
                         kind,
                         current,
@@ -176,6 +178,7 @@ impl Oracle {
                     });
                 }
                 self.sweep(out);
+                self.coverage.note(Branch::LimitSelects);
                 dry = !self.select(out);
             }
         }

@@ -1,7 +1,7 @@
 //! S5.5, S6.6, S7.2, S11: leaving without service.
 
 use super::gate::Verdict;
-use super::{ClassId, Ending, Mutation, Oracle};
+use super::{Branch, ClassId, Ending, Mutation, Oracle};
 use crate::protocol::{Event, LimitKind, OpName, Phase, Subject};
 
 impl Oracle {
@@ -9,15 +9,18 @@ impl Oracle {
     pub(super) fn sweep(&mut self, out: &mut Vec<Event>) {
         let mut gone = Vec::new();
         for intake in self.overdue() {
+            self.coverage.note(Branch::Expired);
             self.leak_on_expiry(intake);
             self.leave(intake, Ending::Expired, &mut gone, out);
         }
-        loop {
+        for round in 1.. {
             let failing = self.failing_heads();
             if failing.is_empty() {
                 break;
             }
+            self.coverage.note_if(round == 2, Branch::SecondRound);
             for (intake, ending) in failing {
+                self.coverage.note(Branch::FailedWhileWaiting);
                 self.leave(intake, ending, &mut gone, out);
             }
         }
@@ -80,10 +83,14 @@ impl Oracle {
             if self.class(*id).remembered != Some(*intake) {
                 continue;
             }
+            self.coverage.note(Branch::RememberedLeft);
             let cost = self.candidate(*id).map_or(0, |candidate| candidate.cost);
+            let kept = self.class(*id).policy.quantum.saturating_add(cost);
+            self.coverage
+                .note_if(self.class(*id).deficit > kept, Branch::Cut);
             let class = self.class_mut(*id);
             class.remembered = None;
-            class.deficit = class.deficit.min(class.policy.quantum.saturating_add(cost));
+            class.deficit = class.deficit.min(kept);
         }
     }
 
@@ -98,6 +105,7 @@ impl Oracle {
             .collect();
         let mut gone = Vec::new();
         for (intake, kind) in refused {
+            self.coverage.note(Branch::Impatience);
             let ending = Ending::Rejected {
                 kind,
                 current: 0,
@@ -127,6 +135,7 @@ impl Oracle {
         else {
             return self.now_stale(OpName::Cancel, Subject::Request(id.to_owned()), out);
         };
+        self.coverage.note(Branch::Cancelled);
         let mut gone = Vec::new();
         self.leave(intake, Ending::Cancelled, &mut gone, out);
         self.settle(&gone);
@@ -165,6 +174,7 @@ impl Oracle {
         let left: Vec<u64> = self.waiting().map(|request| request.intake).collect();
         let mut gone = Vec::new();
         for intake in left {
+            self.coverage.note(Branch::ShuttingDown);
             self.leave(intake, Ending::ShuttingDown, &mut gone, out);
         }
         self.settle(&gone);

@@ -1,6 +1,6 @@
 //! S9: workers, bookings, hand-overs.
 
-use super::{Booking, ClassId, Ending, Mutation, Oracle, Place, Worker};
+use super::{Booking, Branch, ClassId, Ending, Mutation, Oracle, Place, Worker};
 use crate::protocol::{
     Endpoint, Event, FailReason, Lane, Machine, OpName, Phase, Subject, WorkerRecord,
 };
@@ -22,11 +22,17 @@ impl Oracle {
             .workers
             .iter()
             .position(|worker| worker.record.id == record.id);
+        let waits = self
+            .waiting()
+            .any(|it| matches!(it.lane, Lane::Exact(pin) if pin.worker == record.id));
+        self.coverage
+            .note_if(place.is_none() && waits, Branch::LaneSurvivesReturn);
         let old = place.map_or_else(Vec::new, |place| self.workers.remove(place).endpoints);
         let (mut kept, removed): (Vec<_>, Vec<_>) = old
             .into_iter()
             .partition(|place| ranks.contains(&place.endpoint));
         for place in removed {
+            self.coverage.note(Branch::RankDropped);
             self.forget(place.endpoint);
         }
         for endpoint in ranks {
@@ -69,6 +75,7 @@ impl Oracle {
             .iter_mut()
             .filter_map(|request| request.flight.as_mut());
         for flight in flights.filter(|flight| flight.endpoint == endpoint) {
+            self.coverage.note(Branch::RemovedWithBookings);
             flight.booking = Booking::Lost;
         }
     }
@@ -127,6 +134,11 @@ impl Oracle {
         out: &mut Vec<Event>,
         set: impl FnOnce(&mut Place),
     ) {
+        let pinned = self
+            .waiting()
+            .any(|request| request.lane == Lane::Exact(endpoint));
+        self.coverage
+            .note_if(pinned && op != OpName::Load, Branch::Egress);
         match self.place_mut(endpoint) {
             Some(place) => set(place),
             None => self.now_stale(op, Subject::Endpoint(endpoint), out),
@@ -148,6 +160,7 @@ impl Oracle {
                 self.now_stale(OpName::PrefillDone, Subject::Request(id.to_owned()), out);
             }
             Some((intake, _)) => {
+                self.coverage.note(Branch::PrefillDone);
                 let flight = self.request_mut(intake).flight.as_mut();
                 flight.expect("it is in flight").booking = Booking::Decode;
             }
@@ -158,7 +171,9 @@ impl Oracle {
     pub(super) fn complete(&mut self, id: &str, attempt: Option<u32>, out: &mut Vec<Event>) {
         match self.in_flight(id, attempt) {
             None => self.now_stale(OpName::Complete, Subject::Request(id.to_owned()), out),
-            Some((intake, _)) => {
+            Some((intake, booking)) => {
+                self.coverage
+                    .note_if(booking == Booking::Lost, Branch::CompletedLost);
                 self.remove_request(intake);
             }
         }
@@ -166,9 +181,11 @@ impl Oracle {
 
     /// S9.4: a hand-over failed.
     pub(super) fn requeue(&mut self, id: &str, attempt: Option<u32>, out: &mut Vec<Event>) {
-        let Some((intake, _)) = self.in_flight(id, attempt) else {
+        let Some((intake, booking)) = self.in_flight(id, attempt) else {
             return self.now_stale(OpName::Requeue, Subject::Request(id.to_owned()), out);
         };
+        self.coverage
+            .note_if(booking == Booking::Lost, Branch::RequeueLost);
         let request = self.request_mut(intake);
         let flight = request.flight.take().expect("it is in flight");
         request.avoided.push(flight.endpoint);
@@ -186,14 +203,19 @@ impl Oracle {
         };
         match ending {
             Some(ending) => {
+                let is_last = matches!(ending, Ending::Failed(_));
+                self.coverage.note_if(is_last, Branch::HandOff);
                 self.remove_request(intake);
                 self.report(class, id.to_owned(), ending, out);
             }
-            None => out.push(Event::Requeued {
-                now_us: self.now_us(),
-                id: id.to_owned(),
-                class: self.class(class).policy.name.to_string(),
-            }),
+            None => {
+                self.coverage.note(Branch::Requeue);
+                out.push(Event::Requeued {
+                    now_us: self.now_us(),
+                    id: id.to_owned(),
+                    class: self.class(class).policy.name.to_string(),
+                });
+            }
         }
         self.refund(class, cost);
     }
