@@ -80,7 +80,7 @@ impl Demo {
             "Equal quanta: the classes take turns and end together.".to_owned()
         } else if premium_quantum.is_multiple_of(cost) && regular_quantum.is_multiple_of(cost) {
             format!(
-                "Each turn pays for {} premium or {} regular request: 4 : 1 in bursts.",
+                "Each turn pays for {} premium requests or {} regular one.",
                 premium_quantum / cost,
                 regular_quantum / cost
             )
@@ -91,8 +91,7 @@ impl Demo {
             )
         } else {
             format!(
-                "Bursts of {} and of 2 or 3; what a turn does not spend is kept for the next, and \
-                 the count of 320 ends inside a burst.",
+                "Bursts of {}, and of 2 or 3 that use up what was saved; the 320 end inside one.",
                 premium_quantum / cost
             )
         }

@@ -43,7 +43,8 @@ impl fmt::Display for ReplayReport {
             f,
             "Shares are measured over the {} dispatches before which requests of two or more \
              classes waited;\na class is entitled to its quantum's part of the quanta of the \
-             classes that waited.",
+             classes that waited. Credit ends\nwhen a class runs empty, so shares settle where \
+             they queue throughout: raise the speed to see it.",
             self.contended
         )?;
         let charged: u64 = self.classes.iter().map(|class| class.charged_tokens).sum();

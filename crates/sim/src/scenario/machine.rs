@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use tollgate_arbiter::{
-    self as arbiter, Arbiter, BuildError, Capacities, ClassIndex, Nanos, Options, Request,
-    SlotPool, Ticket, WorkerId,
+    self as arbiter, Arbiter, BuildError, Capacities, ClassIndex, Nanos, Options, SlotPool,
+    WorkerId,
 };
 use tollgate_policy::Profile;
 
 use super::names::Names;
 use super::translate::{self, ended, from_arbiter, lane_of, reloads, to_arbiter};
-use crate::protocol::{Event, Machine, Op, Phase, State, Subject, Submission, WorkerRecord};
+use crate::protocol::{Event, Machine, Op, Phase, State, Subject, WorkerRecord};
 
 /// How many classes a scenario may hold at one time, those that drain after a reload included.
 pub const CLASSES_MAX: u32 = 2_048;
@@ -65,7 +65,7 @@ impl Default for MachineOptions {
 #[derive(Debug)]
 pub struct ArbiterMachine {
     pub(super) arbiter: Arbiter<u32>,
-    slots: SlotPool,
+    pub(super) slots: SlotPool,
     pub(super) names: Names,
     /// Names by class index. An index is given to another class by a reload only.
     class_names: Vec<Box<str>>,
@@ -74,7 +74,7 @@ pub struct ArbiterMachine {
     drain_until: Option<Nanos>,
     explaining: bool,
     /// What the arbiter reported during the present operation.
-    reported: Vec<arbiter::Event<u32>>,
+    pub(super) reported: Vec<arbiter::Event<u32>>,
 }
 
 impl ArbiterMachine {
@@ -143,72 +143,6 @@ impl ArbiterMachine {
             _ if closed => (Phase::Closed, None),
             _ => (Phase::Open, None),
         }
-    }
-
-    pub(super) fn submit(&mut self, submission: &Submission, out: &mut Vec<Event>) {
-        let Some(ticket) = self.slots.take() else {
-            let slots = self.arbiter.capacities().slots;
-            let error = format!("no room: {slots} requests are live, which is as many as may be");
-            out.push(self.invalid(error));
-            return;
-        };
-        let request = self.names.add(&submission.id, ticket);
-        let refused = self.submit_to_arbiter(submission, ticket, request);
-        self.report(out);
-        if let Err(refused) = refused {
-            self.slots.put(ticket);
-            out.push(match refused.reason {
-                arbiter::Refusal::Closed => Event::Closed {
-                    now_us: self.now_us(),
-                    id: submission.id.clone(),
-                },
-                reason => self.invalid(reason.to_string()),
-            });
-        }
-    }
-
-    fn submit_to_arbiter(
-        &mut self,
-        submission: &Submission,
-        ticket: Ticket,
-        payload: u32,
-    ) -> Result<(), arbiter::Refused<u32>> {
-        let hints: Vec<arbiter::Hint> = submission
-            .hints
-            .iter()
-            .map(|hint| arbiter::Hint {
-                endpoint: to_arbiter(hint.endpoint),
-                cached: hint.cached,
-            })
-            .collect();
-        let allow: Option<Vec<WorkerId>> = submission
-            .allow
-            .as_ref()
-            .map(|ids| ids.iter().copied().map(WorkerId).collect());
-        let taints: Vec<&str> = submission
-            .require_taints
-            .iter()
-            .map(String::as_str)
-            .collect();
-        let request = Request {
-            raw_tokens: submission.isl,
-            cached_tokens: submission.cached,
-            hints: &hints,
-            strict_priority: submission.strict_priority,
-            priority_jump: submission.priority_jump,
-            pin: submission.pin.map(to_arbiter),
-            allow: allow.as_deref(),
-            require_taints: &taints,
-            deadline: submission.deadline_us.map(Nanos::from_micros),
-            may_wait: submission.may_wait,
-            submitted_at: self.arbiter.now(),
-        };
-        let reported = &mut self.reported;
-        let family = submission.family.as_deref();
-        self.arbiter
-            .submit(ticket, family, &request, payload, &mut |event| {
-                reported.push(event);
-            })
     }
 
     fn prefill_done(&mut self, id: &str, attempt: Option<u32>) -> Result<(), arbiter::Stale> {
@@ -318,7 +252,7 @@ impl ArbiterMachine {
     }
 
     /// Translates what the arbiter reported, and takes back the slots of what ended.
-    fn report(&mut self, out: &mut Vec<Event>) {
+    pub(super) fn report(&mut self, out: &mut Vec<Event>) {
         let mut reported = std::mem::take(&mut self.reported);
         for event in reported.drain(..) {
             out.push(self.translate(event));
@@ -380,7 +314,7 @@ impl ArbiterMachine {
     }
 
     /// The session knows the line.
-    fn invalid(&self, error: String) -> Event {
+    pub(super) fn invalid(&self, error: String) -> Event {
         Event::Invalid {
             now_us: self.now_us(),
             line: 0,

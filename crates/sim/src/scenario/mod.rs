@@ -12,6 +12,7 @@ mod machine;
 mod names;
 mod runner;
 mod select_trace;
+mod submit;
 #[cfg(test)]
 mod tests;
 mod translate;
