@@ -24,6 +24,8 @@ pub(crate) struct Class {
     busy_ratio: Option<Fraction>,
     /// Per worker, by [`LimitKind::ALL`] without the last.
     limits: [Option<u64>; 3],
+    /// Some limit is set.
+    pub(crate) is_limited: bool,
     queue_timeout: Option<Nanos>,
     /// Waiting requests, their raw tokens, their cached tokens.
     pub(crate) usage: [u64; 3],
@@ -65,6 +67,7 @@ impl Class {
             threshold_frac: None,
             busy_ratio: None,
             limits: [None; 3],
+            is_limited: false,
             queue_timeout: None,
             usage: [0; 3],
             outstanding: 0,
@@ -101,6 +104,7 @@ impl Class {
             policy.raw_isl_token_queue_limit_per_worker,
             policy.cached_token_queue_limit_per_worker,
         ];
+        self.is_limited = self.limits.iter().any(Option::is_some);
         self.queue_timeout = policy.queue_timeout_ms.map(Nanos::from_millis);
     }
 
@@ -136,11 +140,13 @@ impl Class {
     }
 
     /// The earlier of a request's own deadline and the class's (S3.1).
+    #[inline]
     pub(crate) fn deadline(&self, own: Option<Nanos>, submitted_at: Nanos) -> Option<Nanos> {
-        let timeout = self
-            .queue_timeout
-            .map(|span| submitted_at.saturating_add(span));
-        own.into_iter().chain(timeout).min()
+        let Some(span) = self.queue_timeout else {
+            return own;
+        };
+        let timeout = submitted_at.saturating_add(span);
+        Some(own.map_or(timeout, |own| own.min(timeout)))
     }
 
     /// The first limit of 0, in the order of tests (S7.2).

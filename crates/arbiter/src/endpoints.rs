@@ -6,6 +6,7 @@
 //! departure (bookings, load, last use) is told apart by the incarnation.
 
 use crate::bits::BitRows;
+use crate::gate::Band;
 use crate::{Capacities, Endpoint, Full, Resource, WorkerError, WorkerId, WorkerRecord};
 
 /// A known worker.
@@ -42,6 +43,10 @@ pub(crate) struct Slot {
     refs: u32,
     pub(crate) known: bool,
     pub(crate) shut: bool,
+    /// No class-wide reason keeps requests off it: it is eligible, and not busy whatever its load.
+    pub(crate) competes: bool,
+    /// Loads that change none of its busy bits.
+    pub(crate) band: Band,
     pub(crate) booked: u64,
     pub(crate) reported: u64,
     pub(crate) active: u64,
@@ -55,6 +60,8 @@ impl Slot {
         refs: 0,
         known: false,
         shut: false,
+        competes: false,
+        band: Band::NOTHING,
         booked: 0,
         reported: 0,
         active: 0,
@@ -74,9 +81,16 @@ pub(crate) struct Endpoints {
     workers: Vec<Worker>,
     workers_max: usize,
     slots: Vec<Slot>,
+    /// By number: the taints that its worker carries.
+    pub(crate) taints: Vec<u128>,
+    /// By a hash of the endpoint: the number that took this place last. Where that is another
+    /// endpoint's, `by_identity` knows.
+    shortcut: Vec<u32>,
     /// Taken numbers, by endpoint.
     by_identity: Vec<(Endpoint, u32)>,
     taken: BitRows,
+    /// Words of `taken` before this one have no free bit.
+    full_words: usize,
     /// Numbers below this were used at some time.
     reach: u32,
 }
@@ -88,8 +102,11 @@ impl Endpoints {
             workers: Vec::with_capacity(capacities.workers as usize),
             workers_max: capacities.workers as usize,
             slots: vec![Slot::VACANT; endpoints],
+            taints: vec![0; endpoints],
+            shortcut: vec![0; (2 * endpoints).next_power_of_two()],
             by_identity: Vec::with_capacity(endpoints),
             taken: BitRows::new(1, endpoints),
+            full_words: 0,
             reach: 0,
         }
     }
@@ -98,26 +115,56 @@ impl Endpoints {
         self.workers.len() as u64
     }
 
+    /// Where a worker stands, or would stand.
+    fn worker_place(&self, id: WorkerId) -> Result<usize, usize> {
+        match self.workers.last() {
+            Some(last) if id <= last.id => self.workers.binary_search_by_key(&id, |w| w.id),
+            _ => Err(self.workers.len()),
+        }
+    }
+
+    /// Where an endpoint stands, or would stand.
+    fn identity_place(&self, endpoint: Endpoint) -> usize {
+        match self.by_identity.last() {
+            Some(&(last, _)) if endpoint <= last => {
+                self.by_identity.partition_point(|&(e, _)| e < endpoint)
+            }
+            _ => self.by_identity.len(),
+        }
+    }
+
     pub(crate) fn worker(&self, id: WorkerId) -> Option<&Worker> {
-        self.workers
-            .binary_search_by_key(&id, |w| w.id)
-            .ok()
-            .map(|at| &self.workers[at])
+        self.worker_place(id).ok().map(|at| &self.workers[at])
     }
 
     /// The number of an endpoint that is known or referred to.
     #[inline]
     pub(crate) fn number(&self, endpoint: Endpoint) -> Option<u32> {
-        let at = self.by_identity.partition_point(|&(e, _)| e < endpoint);
+        let number = self.shortcut[self.place_of(endpoint)];
+        if self.slots[number as usize].endpoint == endpoint && self.taken.get(0, number) {
+            return Some(number);
+        }
+        let at = self.identity_place(endpoint);
         self.by_identity
             .get(at)
             .filter(|&&(e, _)| e == endpoint)
             .map(|&(_, number)| number)
     }
 
+    #[inline]
+    fn place_of(&self, endpoint: Endpoint) -> usize {
+        let mixed = (endpoint.worker.0 ^ u64::from(endpoint.rank).rotate_left(32))
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        // The upper bits of the product are the mixed ones.
+        (mixed >> 32) as usize & (self.shortcut.len() - 1)
+    }
+
     /// The numbers of all of a worker's endpoints, known or only referred to, by rank.
     pub(crate) fn numbers_of(&self, id: WorkerId) -> impl Iterator<Item = u32> {
-        let first = self.by_identity.partition_point(|&(e, _)| e.worker < id);
+        let first = self.identity_place(Endpoint {
+            worker: id,
+            rank: 0,
+        });
         self.by_identity[first..]
             .iter()
             .take_while(move |(e, _)| e.worker == id)
@@ -185,7 +232,7 @@ impl Endpoints {
 
     /// Writes a worker's record, ranks aside. Room was reserved.
     pub(crate) fn put_worker(&mut self, worker: Worker) {
-        match self.workers.binary_search_by_key(&worker.id, |w| w.id) {
+        match self.worker_place(worker.id) {
             Ok(at) => self.workers[at] = worker,
             Err(at) => self.workers.insert(at, worker),
         }
@@ -193,7 +240,7 @@ impl Endpoints {
 
     /// Forgets a worker's record, ranks aside.
     pub(crate) fn drop_worker(&mut self, id: WorkerId) -> Option<Worker> {
-        let at = self.workers.binary_search_by_key(&id, |w| w.id).ok()?;
+        let at = self.worker_place(id).ok()?;
         Some(self.workers.remove(at))
     }
 
@@ -207,10 +254,14 @@ impl Endpoints {
     }
 
     fn assign(&mut self, endpoint: Endpoint) -> u32 {
-        let word = self.taken.row(0).iter().position(|&word| word != u64::MAX);
-        let word = word.expect("room was reserved");
-        let bit = self.taken.row(0)[word].trailing_ones();
-        let number = u32::try_from(word * 64).expect("bounded by ENDPOINTS_MAX") + bit;
+        let words = self.taken.row(0);
+        let full = words[self.full_words..]
+            .iter()
+            .take_while(|&&word| word == u64::MAX)
+            .count();
+        self.full_words += full;
+        let bit = words[self.full_words].trailing_ones();
+        let number = u32::try_from(self.full_words * 64).expect("bounded by ENDPOINTS_MAX") + bit;
         self.taken.set(0, number, true);
         self.reach = self.reach.max(number + 1);
         let slot = &mut self.slots[number as usize];
@@ -219,8 +270,10 @@ impl Endpoints {
             incarnation: slot.incarnation,
             ..Slot::VACANT
         };
-        let at = self.by_identity.partition_point(|&(e, _)| e < endpoint);
+        let at = self.identity_place(endpoint);
         self.by_identity.insert(at, (endpoint, number));
+        let place = self.place_of(endpoint);
+        self.shortcut[place] = number;
         number
     }
 
@@ -263,6 +316,7 @@ impl Endpoints {
         debug_assert_eq!(self.by_identity[at].1, number);
         self.by_identity.remove(at);
         self.taken.set(0, number, false);
+        self.full_words = self.full_words.min(number as usize / 64);
     }
 
     /// How many references requests hold.

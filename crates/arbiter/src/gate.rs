@@ -55,11 +55,24 @@ impl Counts {
     }
 }
 
-/// Loads that change nothing: `floor ..= ceiling`.
+/// Loads of an endpoint that change no busy bit: `floor ..= ceiling`.
 #[derive(Clone, Copy, Debug)]
-struct Band {
+pub(crate) struct Band {
     floor: u64,
     ceiling: u64,
+}
+
+impl Band {
+    /// No load is in it.
+    pub(crate) const NOTHING: Self = Self {
+        floor: 1,
+        ceiling: 0,
+    };
+
+    #[inline]
+    pub(crate) fn contains(self, load: u64) -> bool {
+        (self.floor..=self.ceiling).contains(&load)
+    }
 }
 
 #[derive(Debug)]
@@ -68,7 +81,6 @@ pub(crate) struct Gates {
     busy: BitRows,
     /// By endpoint, then class.
     thresholds: Vec<u64>,
-    bands: Vec<Band>,
     classes: usize,
     /// Row 0: available endpoints; row 1: eligible ones; row 2: busy whatever their load.
     standing: BitRows,
@@ -86,13 +98,6 @@ impl Gates {
         Self {
             busy: BitRows::new(classes, endpoints),
             thresholds: vec![0; classes * endpoints],
-            bands: vec![
-                Band {
-                    floor: 0,
-                    ceiling: 0
-                };
-                endpoints
-            ],
             classes,
             standing: BitRows::new(3, endpoints),
             masks: BitRows::new(classes + 1, endpoints),
@@ -132,13 +137,6 @@ impl Gates {
         self.thresholds[endpoint as usize * self.classes + class] = threshold;
     }
 
-    /// Whether a load changes no busy bit of the endpoint (G2).
-    #[inline]
-    pub(crate) fn is_in_band(&self, endpoint: u32, load: u64) -> bool {
-        let band = self.bands[endpoint as usize];
-        (band.floor..=band.ceiling).contains(&load)
-    }
-
     /// What the busy bit should be (G1).
     #[inline]
     pub(crate) fn should_be_busy(&self, class: usize, endpoint: u32, load: u64) -> bool {
@@ -149,13 +147,13 @@ impl Gates {
         self.busy.set(class, endpoint, busy);
     }
 
-    /// Recomputes the band around `load` from the thresholds of `classes`.
-    pub(crate) fn fit_band(
-        &mut self,
+    /// The band around `load` between the thresholds of `classes`.
+    pub(crate) fn band(
+        &self,
         endpoint: u32,
         load: u64,
         classes: impl Iterator<Item = usize>,
-    ) {
+    ) -> Band {
         let mut band = Band {
             floor: 0,
             ceiling: u64::MAX,
@@ -168,7 +166,7 @@ impl Gates {
                 band.ceiling = band.ceiling.min(threshold);
             }
         }
-        self.bands[endpoint as usize] = band;
+        band
     }
 
     /// How a busy bit of `endpoint` weighs in counts over all endpoints.

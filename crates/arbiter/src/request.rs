@@ -42,6 +42,14 @@ pub struct Request<'a> {
     pub submitted_at: Nanos,
 }
 
+impl Request<'_> {
+    /// It has no hints, no allow-list and no required taints.
+    #[inline]
+    pub(crate) const fn is_plain(&self) -> bool {
+        self.hints.is_empty() && self.allow.is_none() && self.require_taints.is_empty()
+    }
+}
+
 impl Request<'static> {
     /// A request of `raw_tokens` with nothing cached and everything else left at its default.
     #[must_use]

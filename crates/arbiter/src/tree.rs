@@ -1,225 +1,194 @@
-//! One indexed tree per class over the heads of its open exact lanes.
+//! One winner tree per class over the heads of its open exact lanes.
 //!
 //! A leaf holds the rank of an open lane's head, and [`NO_KEY`] where there is no lane or the lane
-//! is shut, so that one write is all that a new head or a flipped gate costs here. Inner nodes hold
-//! the best of four. Changes are collected and carried up when the best is asked for: a few changes
-//! each along its own path, many level by level, so that flipping every lane at once costs one pass
-//! over the tree, not a path for each.
+//! is shut, so that one write is all that a new head or a flipped gate costs here. An inner node
+//! holds the best of its four children. The last change waits until another leaf changes or the
+//! best is asked for, since a dispatch often changes its leaf twice: a new head, then a busy endpoint.
+//! Whoever changes many leaves at once says so, and pays one pass over the tree instead of a path for
+//! each.
 //!
 //! Invariants:
-//! - T1. After [`Forest::best`], each inner node of the class is the best of its four children.
-//! - T2. A leaf that changed since is listed, or its group is marked dirty.
+//! - T1. After [`Forest::best`], each inner node of the class is the best of its children.
+//! - T2. Before it, that holds but for the path of the one pending leaf, or for a class in bulk.
 
 use crate::order::{NO_KEY, Rank, SlotOrder, slot_of};
 
-/// Changes that are carried up one by one; beyond them, level by level.
-const SINGLE_MAX: usize = 8;
-
-/// A list of changed leaves, and whether it overflowed into the dirty marks.
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    leaves: [u32; SINGLE_MAX],
-    len: u8,
-    marked: bool,
-}
+/// No leaf is pending.
+const NOTHING: u32 = u32::MAX;
+/// Any leaf may have changed.
+const BULK: u32 = u32::MAX - 1;
 
 /// The trees of all classes over one range of endpoints.
+///
+/// A tree is numbered by level from its top: the children of node n are 4n + 1 to 4n + 4. They stand
+/// together in group n, so that one step up reads one line.
 #[derive(Debug)]
 pub(crate) struct Forest {
-    /// Groups of four siblings, by class, then by level from the leaves up.
+    /// By class: the groups of all inner nodes.
     groups: Vec<[Rank; 4]>,
-    /// Dirty marks of the groups, by class, in the same order.
-    dirty: Vec<u64>,
-    pending: Vec<Pending>,
-    /// Where each level's groups start within a class.
-    level_start: Vec<usize>,
+    /// By class: the leaf whose change is not carried up yet, or [`NOTHING`], or [`BULK`].
+    pending: Vec<u32>,
     groups_per_class: usize,
-    words_per_class: usize,
-    /// The level whose first group spans all endpoints that were ever used.
-    top: usize,
+    /// The lowest node that spans all endpoints that were ever used.
+    root: usize,
+    /// How many leaves it spans.
+    span: usize,
 }
 
 impl Forest {
     pub(crate) fn new(classes: usize, endpoints: usize) -> Self {
-        let mut level_start = Vec::new();
-        let mut groups_per_class = 0;
-        let mut nodes = endpoints;
-        loop {
-            let groups = nodes.div_ceil(4);
-            level_start.push(groups_per_class);
-            groups_per_class += groups;
-            if groups == 1 {
-                break;
-            }
-            nodes = groups;
+        let mut leaves = 4;
+        while leaves < endpoints {
+            leaves *= 4;
         }
-        let words_per_class = groups_per_class.div_ceil(64);
+        let groups_per_class = first_of(leaves);
         Self {
             groups: vec![[NO_KEY; 4]; classes * groups_per_class],
-            dirty: vec![0; classes * words_per_class],
-            pending: vec![
-                Pending {
-                    leaves: [0; SINGLE_MAX],
-                    len: 0,
-                    marked: false
-                };
-                classes
-            ],
-            level_start,
+            pending: vec![NOTHING; classes],
             groups_per_class,
-            words_per_class,
-            top: 0,
+            root: first_of(leaves / 4),
+            span: 4,
         }
     }
 
-    /// Makes the trees span endpoint `index`.
-    pub(crate) fn reach(&mut self, index: u32) {
-        let mut top = 0;
-        let mut group = index as usize / 4;
-        while group > 0 {
-            group /= 4;
-            top += 1;
+    /// Makes the trees span endpoint `index`. O(1) while they do.
+    #[inline]
+    pub(crate) fn reach(&mut self, index: u32, order: &SlotOrder) {
+        if index as usize >= self.span {
+            self.widen(index as usize, order);
         }
-        if top <= self.top {
-            return;
-        }
-        // What the old top held becomes a child of the levels above it.
-        for class in 0..self.pending.len() {
-            let old = self.pending[class];
-            if !old.marked && old.len == 0 {
-                self.mark(class, self.level_start[self.top]);
-                self.pending[class].marked = true;
-            } else {
-                self.spill(class);
-                self.mark(class, self.level_start[self.top]);
+    }
+
+    #[cold]
+    fn widen(&mut self, index: usize, order: &SlotOrder) {
+        while index >= self.span {
+            for class in 0..self.pending.len() {
+                let groups =
+                    &mut self.groups[class * self.groups_per_class..][..self.groups_per_class];
+                groups[(self.root - 1) / 4][0] = order.best_of_four(&groups[self.root]).1;
             }
+            self.root = (self.root - 1) / 4;
+            self.span *= 4;
         }
-        self.top = top;
+    }
+
+    /// Says that many leaves of a class are about to change.
+    pub(crate) fn begin_bulk(&mut self, class: usize) {
+        self.pending[class] = BULK;
+    }
+
+    /// Carries up what changed in bulk.
+    pub(crate) fn end_bulk(&mut self, class: usize, order: &SlotOrder) {
+        if self.pending[class] == BULK {
+            self.pending[class] = NOTHING;
+            self.carry_all(class, order);
+        }
+    }
+
+    /// Where a leaf stands: its group, and its place in there.
+    #[inline]
+    fn place(&self, class: usize, endpoint: u32) -> (usize, usize) {
+        let node = self.groups_per_class + endpoint as usize;
+        (
+            class * self.groups_per_class + (node - 1) / 4,
+            (node - 1) % 4,
+        )
     }
 
     #[inline]
     pub(crate) fn leaf(&self, class: usize, endpoint: u32) -> Rank {
-        let endpoint = endpoint as usize;
-        self.groups[class * self.groups_per_class + endpoint / 4][endpoint % 4]
+        let (group, place) = self.place(class, endpoint);
+        self.groups[group][place]
     }
 
-    /// Sets a leaf. O(1).
-    pub(crate) fn set(&mut self, class: usize, endpoint: u32, rank: Rank) {
-        let at = endpoint as usize;
-        self.groups[class * self.groups_per_class + at / 4][at % 4] = rank;
-        let pending = &mut self.pending[class];
-        if pending.marked {
-            self.mark(class, at / 4);
-        } else if pending.leaves[..pending.len as usize].contains(&endpoint) {
-            // Listed already.
-        } else if (pending.len as usize) < SINGLE_MAX {
-            pending.leaves[pending.len as usize] = endpoint;
-            pending.len += 1;
-        } else {
-            self.spill(class);
-            self.mark(class, at / 4);
-        }
-    }
-
-    /// The best leaf's rank. O(changes x log endpoints), at most one pass over the tree.
-    pub(crate) fn best(&mut self, class: usize, order: &SlotOrder) -> Rank {
+    /// Sets a leaf. O(log endpoints), or O(1) in bulk.
+    #[inline]
+    pub(crate) fn set(&mut self, class: usize, endpoint: u32, rank: Rank, order: &SlotOrder) {
         let pending = self.pending[class];
-        if pending.marked {
-            self.carry_levels(class, order);
-        } else {
-            for &leaf in &pending.leaves[..pending.len as usize] {
-                self.carry_leaf(class, leaf as usize, order);
+        if pending != endpoint && pending != BULK {
+            if pending != NOTHING {
+                self.carry(class, pending, order);
             }
+            self.pending[class] = endpoint;
         }
-        self.pending[class].len = 0;
-        self.pending[class].marked = false;
-        let top = class * self.groups_per_class + self.level_start[self.top];
-        order.best_of_four(&self.groups[top]).1
+        let (group, place) = self.place(class, endpoint);
+        self.groups[group][place] = rank;
     }
 
-    /// Carries one leaf's change up until a group's best is another entry that was there before.
-    fn carry_leaf(&mut self, class: usize, leaf: usize, order: &SlotOrder) {
-        let base = class * self.groups_per_class;
-        let changed = self.groups[base + leaf / 4][leaf % 4];
-        let mut group = leaf / 4;
-        for level in 0..self.top {
-            let best = order
-                .best_of_four(&self.groups[base + self.level_start[level] + group])
-                .1;
-            let above = &mut self.groups[base + self.level_start[level + 1] + group / 4][group % 4];
+    /// The best leaf's rank. O(log endpoints), or after a bulk one pass over the tree.
+    #[inline]
+    pub(crate) fn best(&mut self, class: usize, order: &SlotOrder) -> Rank {
+        match std::mem::replace(&mut self.pending[class], NOTHING) {
+            NOTHING => {}
+            BULK => self.carry_all(class, order),
+            leaf => self.carry(class, leaf, order),
+        }
+        order
+            .best_of_four(&self.groups[class * self.groups_per_class + self.root])
+            .1
+    }
+
+    /// Carries one leaf's change up, until a node keeps another entry that was there before.
+    #[inline]
+    fn carry(&mut self, class: usize, leaf: u32, order: &SlotOrder) {
+        let changed = slot_of(self.leaf(class, leaf));
+        let groups = &mut self.groups[class * self.groups_per_class..][..self.groups_per_class];
+        let mut node = (self.groups_per_class + leaf as usize - 1) / 4;
+        while node != self.root {
+            let best = order.best_of_four(&groups[node]).1;
+            let above = (node - 1) / 4;
+            let place = &mut groups[above][(node - 1) % 4];
             // An equal rank of the changed slot may be a new entry in an old slot: its tie-break
-            // is new, so the levels above must look again.
-            if *above == best && slot_of(best) != slot_of(changed) {
+            // is new, so the nodes above must look again.
+            if *place == best && slot_of(best) != changed {
                 return;
             }
-            *above = best;
-            group /= 4;
+            *place = best;
+            node = above;
         }
     }
 
-    fn carry_levels(&mut self, class: usize, order: &SlotOrder) {
-        let base = class * self.groups_per_class;
-        let words = class * self.words_per_class;
-        for level in 0..=self.top {
-            let first = self.level_start[level];
-            let end = self
-                .level_start
-                .get(level + 1)
-                .copied()
-                .unwrap_or(self.groups_per_class);
-            for word in first / 64..end.div_ceil(64) {
-                let mut bits = self.dirty[words + word] & bits_between(first, end, word);
-                self.dirty[words + word] &= !bits;
-                while bits != 0 {
-                    let at = word * 64 + bits.trailing_zeros() as usize;
-                    bits &= bits - 1;
-                    if level < self.top {
-                        let group = at - first;
-                        let best = order.best_of_four(&self.groups[base + at]).1;
-                        let above = self.level_start[level + 1] + group / 4;
-                        self.groups[base + above][group % 4] = best;
-                        self.dirty[words + above / 64] |= 1 << (above % 64);
-                    }
-                }
+    /// Computes every inner node below the root.
+    fn carry_all(&mut self, class: usize, order: &SlotOrder) {
+        let groups = &mut self.groups[class * self.groups_per_class..][..self.groups_per_class];
+        for level in levels(self.groups_per_class, self.root) {
+            for node in level {
+                let best = order.best_of_four(&groups[node]).1;
+                groups[(node - 1) / 4][(node - 1) % 4] = best;
             }
         }
     }
 
-    fn spill(&mut self, class: usize) {
-        let pending = self.pending[class];
-        for &leaf in &pending.leaves[..pending.len as usize] {
-            self.mark(class, leaf as usize / 4);
-        }
-        self.pending[class].len = 0;
-        self.pending[class].marked = true;
-    }
-
-    fn mark(&mut self, class: usize, group: usize) {
-        self.dirty[class * self.words_per_class + group / 64] |= 1 << (group % 64);
-    }
-
-    /// Asserts T1 for a class whose changes were all carried up.
+    /// Asserts T1 for a class with nothing pending.
     pub(crate) fn check(&self, class: usize, order: &SlotOrder) {
-        if self.pending[class].marked || self.pending[class].len > 0 {
+        if self.pending[class] != NOTHING {
             return;
         }
-        let base = class * self.groups_per_class;
-        for level in 0..self.top {
-            let first = base + self.level_start[level];
-            let count = self.level_start[level + 1] - self.level_start[level];
-            for group in 0..count {
-                let best = order.best_of_four(&self.groups[first + group]).1;
-                let above = self.groups[base + self.level_start[level + 1] + group / 4][group % 4];
-                assert_eq!(best, above, "T1: an inner node is the best of its children");
-            }
+        let groups = &self.groups[class * self.groups_per_class..][..self.groups_per_class];
+        for node in levels(self.groups_per_class, self.root).flatten() {
+            let best = order.best_of_four(&groups[node]).1;
+            let above = groups[(node - 1) / 4][(node - 1) % 4];
+            assert_eq!(above, best, "T1: an inner node is the best of its children");
         }
     }
 }
 
-/// The bits of `word` that belong to positions `first .. end`.
-fn bits_between(first: usize, end: usize, word: usize) -> u64 {
-    let low = first.saturating_sub(word * 64).min(64);
-    let high = end.saturating_sub(word * 64).min(64);
-    let below = |n: usize| if n == 64 { u64::MAX } else { (1 << n) - 1 };
-    below(high) & !below(low)
+/// The number of the first node in the level that has `width` nodes.
+const fn first_of(width: usize) -> usize {
+    (width - 1) / 3
+}
+
+/// The inner nodes strictly below `root` that its span covers, level by level from the bottom.
+fn levels(leaves_start: usize, root: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let (mut first, mut count) = (leaves_start, 1);
+    let mut top = leaves_start;
+    while top != root {
+        top = (top - 1) / 4;
+        count *= 4;
+    }
+    std::iter::from_fn(move || {
+        first = (first - 1) / 4;
+        count /= 4;
+        (count > 1).then_some(first..first + count)
+    })
 }

@@ -87,6 +87,8 @@ pub struct Arbiter<P> {
     generation: u64,
     selector: Box<dyn Selector + Send>,
     own_selector: bool,
+    /// What the selector says of itself.
+    follows_standing: bool,
     draws: Draws,
 
     slab: Slab<P>,
@@ -154,6 +156,7 @@ impl<P> Arbiter<P> {
             generation: 1,
             selector: shipped(profile.selector(), profile.decode_weight()),
             own_selector: false,
+            follows_standing: false,
             draws: Draws::new(options.seed),
             slab: Slab::new(slots),
             lanes: Lanes::new(slots, classes, endpoints),
@@ -185,6 +188,7 @@ impl<P> Arbiter<P> {
             stale_events: 0,
             unknown_names: 0,
         };
+        arbiter.follows_standing = arbiter.selector.follows_standing();
         arbiter.adopt_classes(profile);
         Ok(arbiter)
     }
@@ -199,6 +203,7 @@ impl<P> Arbiter<P> {
         selector: Box<dyn Selector + Send>,
     ) -> Result<Self, BuildError> {
         let mut arbiter = Self::build(profile, capacities, Options::default())?;
+        arbiter.follows_standing = selector.follows_standing();
         arbiter.selector = selector;
         arbiter.own_selector = true;
         Ok(arbiter)

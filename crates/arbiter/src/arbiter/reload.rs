@@ -23,6 +23,7 @@ impl<P> Arbiter<P> {
         let (kind, weight) = (self.profile.selector(), self.profile.decode_weight());
         if !self.own_selector && (kind, weight) != (profile.selector(), profile.decode_weight()) {
             self.selector = shipped(profile.selector(), profile.decode_weight());
+            self.follows_standing = self.selector.follows_standing();
         }
         self.profile = profile.clone();
         self.adopt_classes(profile);
@@ -115,6 +116,7 @@ impl<P> Arbiter<P> {
         for at in 0..self.table.len() {
             let class = self.table[at] as usize;
             self.classes[class].counts = self.gates.count_all(class);
+            self.forest.begin_bulk(class);
         }
         for number in 0..self.endpoints.reach() {
             if !self.endpoints.slot(number).known {
@@ -157,10 +159,14 @@ impl<P> Arbiter<P> {
     }
 
     /// Gives up the classes that drained: they left the policy, and neither wait nor run (S3.7).
+    #[inline]
     pub(super) fn retire_drained(&mut self) {
-        if self.draining == 0 {
-            return;
+        if self.draining > 0 {
+            self.retire_idle();
         }
+    }
+
+    fn retire_idle(&mut self) {
         let Self {
             table,
             classes,

@@ -220,6 +220,15 @@ impl<P> Arbiter<P> {
 
     /// The endpoint for the head of a class's shared lane (S10).
     fn choose(&mut self, class: usize, slot: u32, entry: &Entry) -> EndpointIndex {
+        if self.follows_standing && entry.extension == NONE && entry.attempt == 0 {
+            let best = self
+                .load_tree
+                .best()
+                .filter(|&best| !self.gates.is_busy(class, best));
+            if let Some(best) = best {
+                return EndpointIndex(best);
+            }
+        }
         let Self {
             selector,
             draws,

@@ -81,8 +81,11 @@ impl<P> Arbiter<P> {
 
     fn settle_mask(&mut self, class: usize, head: Rank, remask: bool) {
         let slot = if head == NO_KEY { NONE } else { slot_of(head) };
-        let header = (slot != NONE && self.slab[slot].extension != NONE)
-            .then(|| self.extensions.header(self.slab[slot].extension))
+        if slot == NONE || self.slab[slot].extension == NONE {
+            self.classes[class].masked_head = NONE;
+            return;
+        }
+        let header = Some(self.extensions.header(self.slab[slot].extension))
             .filter(|header| header.is_constrained());
         let Some(header) = header else {
             self.classes[class].masked_head = NONE;
@@ -165,7 +168,7 @@ impl<P> Arbiter<P> {
             *doomed_lanes = *doomed_lanes + u32::from(is_doomed) - u32::from(was_doomed);
         }
         if self.forest.leaf(class, number) != leaf {
-            self.forest.set(class, number, leaf);
+            self.forest.set(class, number, leaf, &self.lanes.order);
             self.mark_dirty(class);
         }
     }
@@ -226,22 +229,23 @@ impl<P> Arbiter<P> {
     /// After an endpoint's load, active requests or last use changed.
     #[inline]
     pub(super) fn settle_activity(&mut self, number: u32) {
-        let load = self.endpoints.slot(number).load();
+        let slot = self.endpoints.slot(number);
+        let is_in_band = slot.band.contains(slot.load());
         self.settle_standing(number);
-        if !self.gates.is_in_band(number, load) {
+        if !is_in_band {
             self.settle_busy(number);
         }
     }
 
     /// Puts an endpoint where it belongs in the index over standing scores.
+    #[inline]
     pub(super) fn settle_standing(&mut self, number: u32) {
         let slot = self.endpoints.slot(number);
         let activity = Activity {
             prefill_tokens: slot.load(),
             active: slot.active,
         };
-        let competes = self.gates.is_eligible(number) && !self.gates.is_forced(number);
-        let score = competes.then(|| self.selector.standing(activity));
+        let score = slot.competes.then(|| self.selector.standing(activity));
         self.load_tree.update(number, score, &self.endpoints);
     }
 
@@ -255,8 +259,19 @@ impl<P> Arbiter<P> {
                 self.flip(class, number, busy);
             }
         }
+        self.settle_band(number, load);
+    }
+
+    pub(super) fn settle_band(&mut self, number: u32, load: u64) {
         let classes = self.table.iter().map(|&class| class as usize);
-        self.gates.fit_band(number, load, classes);
+        self.endpoints.slot_mut(number).band = self.gates.band(number, load, classes);
+    }
+
+    /// Whether an endpoint competes, after its standing or a reason that forces it changed.
+    pub(super) fn settle_competes(&mut self, number: u32) {
+        let competes = self.gates.is_eligible(number) && !self.gates.is_forced(number);
+        self.endpoints.slot_mut(number).competes = competes;
+        self.settle_standing(number);
     }
 
     fn flip(&mut self, class: usize, number: u32, busy: bool) {

@@ -6,8 +6,8 @@ use crate::arbiter::settle::{index16, write_mask};
 use crate::order::{KeyParts, NONE, encode, jump_nanos};
 use crate::slab::{Entry, Stage};
 use crate::{
-    ClassIndex, CostSnapshot, Event, FailReason, HINTS_MAX, InvalidRequest, LimitKind, Nanos,
-    Outcome, Refusal, Refused, Rejection, Request, Sink, Ticket,
+    ClassIndex, CostSnapshot, Endpoint, Event, FailReason, HINTS_MAX, InvalidRequest, LimitKind,
+    Nanos, Outcome, Refusal, Refused, Rejection, Request, Sink, Ticket,
 };
 
 /// What intake has found out about a request before it takes a slot.
@@ -60,7 +60,7 @@ impl<P> Arbiter<P> {
     }
 
     /// Whether an endpoint is eligible for a request, overload aside.
-    fn may_run(&self, request: &Request<'_>, endpoint: crate::Endpoint) -> bool {
+    fn may_run(&self, request: &Request<'_>, endpoint: Endpoint) -> bool {
         request
             .allow
             .is_none_or(|allow| allow.contains(&endpoint.worker))
@@ -195,7 +195,9 @@ impl<P> Arbiter<P> {
         if self.drain_deadline.is_some() {
             return Err(Refusal::Closed);
         }
-        self.extensions.reserve(request)?;
+        if !request.is_plain() {
+            self.extensions.reserve(request)?;
+        }
         Ok(jump)
     }
 
@@ -211,15 +213,12 @@ impl<P> Arbiter<P> {
         if deadline.is_some_and(|deadline| self.now >= deadline) {
             return Err(Outcome::Expired);
         }
-        let taints = self.find_place(class, request).map_err(Outcome::Failed)?;
-        let zero_limit = self.classes[class].zero_limit();
-        let impatience = zero_limit.or((!request.may_wait).then_some(LimitKind::MayWait));
-        self.pass_limits(class, sink).map_err(Outcome::Rejected)?;
-        let pin = request.pin.map_or(NONE, |pin| {
-            self.endpoints
-                .number(pin)
-                .expect("a pin that holds has a number")
-        });
+        let (pin, taints) = self.find_place(class, request).map_err(Outcome::Failed)?;
+        let mut impatience = (!request.may_wait).then_some(LimitKind::MayWait);
+        if self.classes[class].is_limited {
+            impatience = self.classes[class].zero_limit().or(impatience);
+            self.pass_limits(class, sink).map_err(Outcome::Rejected)?;
+        }
         Ok(Admission {
             class,
             deadline,
@@ -230,39 +229,64 @@ impl<P> Arbiter<P> {
         })
     }
 
-    /// Whether a request can run somewhere or may wait for it; its required taints if so (S5.4).
-    fn find_place(&mut self, class: usize, request: &Request<'_>) -> Result<u128, FailReason> {
+    /// Whether a request can run somewhere or may wait for it (S5.4); its pin's number, or
+    /// [`NONE`], and its required taints if so.
+    fn find_place(
+        &mut self,
+        class: usize,
+        request: &Request<'_>,
+    ) -> Result<(u32, u128), FailReason> {
+        let is_free = request.allow.is_none() && request.require_taints.is_empty();
+        if let Some(pin) = request.pin {
+            let number = self.endpoints.number(pin);
+            if let Some(number) = number.filter(|&n| is_free && self.gates.is_eligible(n)) {
+                return Ok((number, 0));
+            }
+            let taints = self.check_pin(class, pin, request)?;
+            return Ok((number.expect("a pin that holds has a number"), taints));
+        }
+        if is_free {
+            self.judge_pool(self.classes[class].counts, self.classes[class].shut_at)?;
+            return Ok((NONE, 0));
+        }
         if self.endpoints.worker_count() == 0 {
             return Err(FailReason::NoWorkers);
         }
         let taints = self.taints.find(request.require_taints);
-        if let Some(pin) = request.pin {
-            if request
-                .allow
-                .is_some_and(|allow| !allow.contains(&pin.worker))
-            {
-                return Err(FailReason::PinnedWorkerNotAllowed);
-            }
-            self.judge_pin(class, pin, taints)?;
-            return Ok(taints.unwrap_or_default());
-        }
         let taints = taints.ok_or(FailReason::NoEligibleWorker)?;
-        if taints == 0 && request.allow.is_none() {
-            self.judge_pool(self.classes[class].counts, self.classes[class].shut_at)?;
-        } else {
-            let row = self.gates.scratch_row();
-            let Self {
-                gates,
-                endpoints,
-                taint_rows,
-                ..
-            } = self;
-            let allowed = request.allow.map(|allow| allow.iter().copied());
-            write_mask(gates.mask_mut(row), endpoints, taint_rows, taints, allowed);
-            let counts = self.gates.count_masked(class, row);
-            self.judge_pool(counts, self.classes[class].shut_at(counts))?;
+        let row = self.gates.scratch_row();
+        let Self {
+            gates,
+            endpoints,
+            taint_rows,
+            ..
+        } = self;
+        let allowed = request.allow.map(|allow| allow.iter().copied());
+        write_mask(gates.mask_mut(row), endpoints, taint_rows, taints, allowed);
+        let counts = self.gates.count_masked(class, row);
+        self.judge_pool(counts, self.classes[class].shut_at(counts))?;
+        Ok((NONE, taints))
+    }
+
+    /// The tests of a pin in the order of S8; the required taints if it passes.
+    fn check_pin(
+        &self,
+        class: usize,
+        pin: Endpoint,
+        request: &Request<'_>,
+    ) -> Result<u128, FailReason> {
+        if self.endpoints.worker_count() == 0 {
+            return Err(FailReason::NoWorkers);
         }
-        Ok(taints)
+        if request
+            .allow
+            .is_some_and(|allow| !allow.contains(&pin.worker))
+        {
+            return Err(FailReason::PinnedWorkerNotAllowed);
+        }
+        let taints = self.taints.find(request.require_taints);
+        self.judge_pin(class, pin, taints)?;
+        Ok(taints.unwrap_or_default())
     }
 
     /// Makes room below the limits by selections, or says which limit refuses (S7.1).
@@ -316,7 +340,9 @@ impl<P> Arbiter<P> {
         if admission.pin != NONE {
             self.endpoints.refer(admission.pin);
         }
-        entry.extension = self.extensions.store(request, admission.taints);
+        if !request.is_plain() {
+            entry.extension = self.extensions.store(request, admission.taints);
+        }
         if entry.extension != NONE {
             self.taints.refer(admission.taints);
         }

@@ -5,6 +5,9 @@ use crate::bits::ones;
 use crate::endpoints::Worker;
 use crate::{Endpoint, Full, Stale, WorkerError, WorkerId, WorkerRecord};
 
+/// A change of one leaf in so many costs about as much along its path as a pass over the tree.
+const LEAVES_PER_CHANGE: u64 = 16;
+
 impl<P> Arbiter<P> {
     /// Makes a worker known, or replaces its whole record. Bookings, load, `shut` and last use of
     /// ranks that remain stay; a rank that goes away counts as removed (S9.3).
@@ -25,18 +28,16 @@ impl<P> Arbiter<P> {
             overloaded: record.overloaded,
             available: record.available,
         };
+        self.expect_changes(record.ranks);
         let before = self.endpoints.worker(record.id).copied();
         self.endpoints.put_worker(worker);
         if let Some(before) = before {
             for rank in before.all_ranks() {
                 if !worker.has_rank(rank) {
-                    self.depart(
-                        Endpoint {
-                            worker: worker.id,
-                            rank,
-                        },
-                        &before,
-                    );
+                    self.depart(Endpoint {
+                        worker: worker.id,
+                        rank,
+                    });
                 }
             }
         }
@@ -45,7 +46,7 @@ impl<P> Arbiter<P> {
                 worker: worker.id,
                 rank,
             });
-            self.forest.reach(number);
+            self.forest.reach(number, &self.lanes.order);
             self.restate(number, Some(&worker));
         }
         if let Some(before) = before {
@@ -64,8 +65,9 @@ impl<P> Arbiter<P> {
         let Some(worker) = self.endpoints.drop_worker(id) else {
             return Err(self.stale());
         };
+        self.expect_changes(worker.ranks);
         for rank in worker.all_ranks() {
-            self.depart(Endpoint { worker: id, rank }, &worker);
+            self.depart(Endpoint { worker: id, rank });
         }
         self.taints.release(worker.taints);
         self.settle_pools();
@@ -107,6 +109,7 @@ impl<P> Arbiter<P> {
             return Err(self.stale());
         };
         amend(&mut worker);
+        self.expect_changes(worker.ranks);
         self.endpoints.put_worker(worker);
         for rank in worker.all_ranks() {
             let number = self.endpoints.arrive(Endpoint { worker: id, rank });
@@ -153,7 +156,7 @@ impl<P> Arbiter<P> {
             .is_some_and(|w| w.overloaded);
         self.gates
             .set_forced(number, shut || is_overloaded && self.holds_on_overload());
-        self.settle_standing(number);
+        self.settle_competes(number);
         self.settle_busy(number);
         Ok(())
     }
@@ -165,12 +168,21 @@ impl<P> Arbiter<P> {
             .ok_or_else(|| self.stale())
     }
 
-    fn depart(&mut self, endpoint: Endpoint, worker: &Worker) {
+    /// Lets the trees be rebuilt where so many leaves may change that paths would cost more.
+    fn expect_changes(&mut self, endpoints: u32) {
+        if u64::from(endpoints) * LEAVES_PER_CHANGE > u64::from(self.endpoints.reach()) {
+            for &class in &self.table {
+                self.forest.begin_bulk(class as usize);
+            }
+        }
+    }
+
+    fn depart(&mut self, endpoint: Endpoint) {
         let number = self
             .endpoints
             .number(endpoint)
             .expect("a known rank has a number");
-        self.carry_taints(number, worker.taints, 0);
+        self.carry_taints(number, 0);
         // Its lanes are judged by the worker table, which does not know it any more; its number
         // may be free after `depart`, so everything that hangs on it goes first.
         self.endpoints.slot_mut(number).known = false;
@@ -200,7 +212,7 @@ impl<P> Arbiter<P> {
         self.gates
             .set_forced(number, slot.shut || is_overloaded && holds);
         if let Some(worker) = worker {
-            self.carry_taints(number, u128::MAX, worker.taints);
+            self.carry_taints(number, worker.taints);
         }
         let load = if worker.is_some() { slot.load() } else { 0 };
         let max_batched_tokens = worker.and_then(|worker| worker.max_batched_tokens);
@@ -213,9 +225,8 @@ impl<P> Arbiter<P> {
             let (available, eligible) = self.gates.weight(number);
             self.classes[class].counts.add(available, eligible, busy);
         }
-        let classes = self.table.iter().map(|&class| class as usize);
-        self.gates.fit_band(number, load, classes);
-        self.settle_standing(number);
+        self.settle_band(number, load);
+        self.settle_competes(number);
         for at in 0..self.table.len() {
             let class = self.table[at] as usize;
             if self.lanes.exact(class, number).is_some() {
@@ -224,13 +235,15 @@ impl<P> Arbiter<P> {
         }
     }
 
-    fn carry_taints(&mut self, number: u32, before: u128, after: u128) {
-        for (bits, carries) in [(before & !after, false), (after, true)] {
-            #[expect(clippy::cast_possible_truncation, reason = "the halves of a u128")]
-            let words = [bits as u64, (bits >> 64) as u64];
-            for taint in ones(words) {
-                self.taint_rows.set(taint as usize, number, carries);
-            }
+    /// Brings the rows of taints in line with what an endpoint's worker carries.
+    fn carry_taints(&mut self, number: u32, taints: u128) {
+        let before = std::mem::replace(&mut self.endpoints.taints[number as usize], taints);
+        let changed = before ^ taints;
+        #[expect(clippy::cast_possible_truncation, reason = "the halves of a u128")]
+        let words = [changed as u64, (changed >> 64) as u64];
+        for taint in ones(words) {
+            let carries = taints >> taint & 1 != 0;
+            self.taint_rows.set(taint as usize, number, carries);
         }
     }
 
@@ -241,6 +254,7 @@ impl<P> Arbiter<P> {
             let counts = self.classes[class].counts;
             self.classes[class].shut_at = self.classes[class].shut_at(counts);
             self.settle_shared(class, true);
+            self.forest.end_bulk(class, &self.lanes.order);
         }
     }
 }

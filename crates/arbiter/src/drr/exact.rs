@@ -10,6 +10,13 @@ pub(crate) fn pick(ring: &mut Ring, mut on_open: impl FnMut(u16)) -> Pick {
     if ring.candidates == 0 {
         return None;
     }
+    if ring.open == 1 {
+        // One burst that goes on: steps 1 and 2 come to this.
+        let front = &ring.nodes[ring.front as usize];
+        if front.open && front.cost > 0 && can_pay(front) {
+            return Some(ring.front);
+        }
+    }
     end_unaffordable_turns(ring);
     if let Some(class) = pass(ring, &mut on_open) {
         return Some(class);

@@ -69,8 +69,8 @@ impl SlotOrder {
     /// Whether `a` goes before `b`; 0 goes after everything.
     #[inline]
     pub(crate) fn better(&self, a: Rank, b: Rank) -> bool {
-        if (a ^ b) >> SLOT_BITS == 0 {
-            self.seq[slot_of(a) as usize] < self.seq[slot_of(b) as usize]
+        if tie(a, b) {
+            self.is_earlier(a, b)
         } else {
             a > b
         }
@@ -79,26 +79,46 @@ impl SlotOrder {
     /// The better of two.
     #[inline]
     pub(crate) fn best(&self, a: Rank, b: Rank) -> Rank {
-        if self.better(b, a) { b } else { a }
+        if tie(a, b) {
+            return if self.is_earlier(b, a) { b } else { a };
+        }
+        a.max(b)
+    }
+
+    #[cold]
+    fn is_earlier(&self, a: Rank, b: Rank) -> bool {
+        self.seq[slot_of(a) as usize] < self.seq[slot_of(b) as usize]
     }
 
     /// The best of four, and its index.
     #[inline]
     pub(crate) fn best_of_four(&self, four: &[Rank; 4]) -> (usize, Rank) {
-        let (i, left) = if self.better(four[1], four[0]) {
-            (1, four[1])
-        } else {
-            (0, four[0])
-        };
-        let (j, right) = if self.better(four[3], four[2]) {
-            (3, four[3])
-        } else {
-            (2, four[2])
-        };
-        if self.better(right, left) {
-            (j, right)
-        } else {
-            (i, left)
+        let [a, b, c, d] = *four;
+        if tie(a, b) || tie(c, d) {
+            return self.best_of_ties(four);
         }
+        let (i, left) = if b > a { (1, b) } else { (0, a) };
+        let (j, right) = if d > c { (3, d) } else { (2, c) };
+        if tie(left, right) {
+            return self.best_of_ties(four);
+        }
+        if right > left { (j, right) } else { (i, left) }
     }
+
+    #[cold]
+    fn best_of_ties(&self, four: &[Rank; 4]) -> (usize, Rank) {
+        let mut best = (0, four[0]);
+        for (at, &rank) in four.iter().enumerate().skip(1) {
+            if self.better(rank, best.1) {
+                best = (at, rank);
+            }
+        }
+        best
+    }
+}
+
+/// Whether only the intake numbers tell two entries' keys apart. Two gaps are no tie.
+#[inline]
+const fn tie(a: Rank, b: Rank) -> bool {
+    (a ^ b) >> SLOT_BITS == 0 && a != NO_KEY
 }

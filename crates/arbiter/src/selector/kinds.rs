@@ -21,6 +21,10 @@ pub struct Cost {
 }
 
 impl Selector for Cost {
+    fn follows_standing(&self) -> bool {
+        true
+    }
+
     fn standing(&self, activity: Activity) -> u128 {
         weighed(activity, self.decode_weight)
     }
@@ -50,6 +54,10 @@ pub struct LeastLoaded {
 }
 
 impl Selector for LeastLoaded {
+    fn follows_standing(&self) -> bool {
+        true
+    }
+
     fn standing(&self, activity: Activity) -> u128 {
         weighed(activity, self.decode_weight)
     }
@@ -64,6 +72,10 @@ impl Selector for LeastLoaded {
 pub struct RoundRobin;
 
 impl Selector for RoundRobin {
+    fn follows_standing(&self) -> bool {
+        true
+    }
+
     fn standing(&self, _: Activity) -> u128 {
         0
     }

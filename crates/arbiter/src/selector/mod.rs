@@ -38,6 +38,12 @@ pub trait Selector: fmt::Debug {
     /// arbiter keeps an index over it, and asks again when the activity changes.
     fn standing(&self, activity: Activity) -> u128;
 
+    /// Whether it names the endpoint with the lowest standing score wherever a request has neither
+    /// hints nor constraints; then the arbiter looks it up without asking. Default false.
+    fn follows_standing(&self) -> bool {
+        false
+    }
+
     /// Names one endpoint of a pool, which is never empty.
     fn choose(&mut self, pool: &Pool<'_>, draws: &mut Draws) -> EndpointIndex;
 }
