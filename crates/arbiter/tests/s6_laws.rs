@@ -2,7 +2,9 @@
 //!
 //! A model of one class is a queue of random costs behind one pinned worker; shutting the worker
 //! blocks the class. Laws are checked at every selection, law (a) by the running maximum and
-//! minimum of each pair's gap, so that no interval is left out.
+//! minimum of each pair's gap, so that no interval is left out. Such an interval lasts while both
+//! classes of the pair have a candidate or neither has; classes that are blocked together share one
+//! that lasts the whole run.
 
 mod common;
 
@@ -199,31 +201,36 @@ impl Model {
         self.count_gaps(winner, cost, &candidates);
         self.count_latencies(winner, cost, &candidates);
         if self.classes[winner].queue.is_empty() {
-            self.forget_gaps(winner);
+            self.end_intervals_of(winner);
         }
     }
 
-    /// A class that ran empty gave its credit up (S6.3): its gaps end here.
-    fn forget_gaps(&mut self, at: usize) {
-        self.check_gaps();
-        for other in 0..self.classes.len() {
-            self.gaps[at.min(other)][at.max(other)] = Gap::default();
+    /// A class that ran empty gave its credit up (S6.3): its intervals end here.
+    fn end_intervals_of(&mut self, at: usize) {
+        for other in (0..self.classes.len()).filter(|&other| other != at) {
+            self.end_interval(at.min(other), at.max(other));
         }
     }
 
     fn count_gaps(&mut self, winner: usize, cost: u32, candidates: &[bool]) {
-        for other in 0..self.classes.len() {
-            // The winner has a candidate, so the pair counts where the other one has one as well.
-            if other == winner || !candidates[other] {
-                continue;
-            }
-            let by = i128::from(cost) * i128::from(self.classes[other].quantum);
-            if winner < other {
-                self.gaps[winner][other].move_by(by);
-            } else {
-                self.gaps[other][winner].move_by(-by);
+        for i in 0..self.classes.len() {
+            for j in i + 1..self.classes.len() {
+                if candidates[i] != candidates[j] {
+                    self.end_interval(i, j);
+                } else if winner == i {
+                    let by = i128::from(cost) * i128::from(self.classes[j].quantum);
+                    self.gaps[i][j].move_by(by);
+                } else if winner == j {
+                    let by = i128::from(cost) * i128::from(self.classes[i].quantum);
+                    self.gaps[i][j].move_by(-by);
+                }
             }
         }
+    }
+
+    fn end_interval(&mut self, i: usize, j: usize) {
+        self.check_gap(i, j);
+        self.gaps[i][j] = Gap::default();
     }
 
     fn count_latencies(&mut self, winner: usize, cost: u32, candidates: &[bool]) {
@@ -264,19 +271,24 @@ impl Model {
     }
 
     fn check_gaps(&self) {
-        let constant = if self.was_blocked { 2 } else { 1 };
-        for (i, first) in self.classes.iter().enumerate() {
-            for (j, second) in self.classes.iter().enumerate().skip(i + 1) {
-                let (q_i, q_j) = (i128::from(first.quantum), i128::from(second.quantum));
-                let slack = |class: &Class| i128::from(class.largest.saturating_sub(1));
-                let bound = constant * q_i * q_j + slack(first) * q_j + slack(second) * q_i;
-                let widest = self.gaps[i][j].widest();
-                assert!(
-                    widest <= bound,
-                    "(a): classes {i} and {j}: {widest} of {bound}"
-                );
+        for i in 0..self.classes.len() {
+            for j in i + 1..self.classes.len() {
+                self.check_gap(i, j);
             }
         }
+    }
+
+    fn check_gap(&self, i: usize, j: usize) {
+        let constant = if self.was_blocked { 2 } else { 1 };
+        let (first, second) = (&self.classes[i], &self.classes[j]);
+        let (q_i, q_j) = (i128::from(first.quantum), i128::from(second.quantum));
+        let slack = |class: &Class| i128::from(class.largest.saturating_sub(1));
+        let bound = constant * q_i * q_j + slack(first) * q_j + slack(second) * q_i;
+        let widest = self.gaps[i][j].widest();
+        assert!(
+            widest <= bound,
+            "(a): classes {i} and {j}: {widest} of {bound}"
+        );
     }
 }
 
@@ -284,10 +296,25 @@ impl Model {
 struct Plan {
     quanta: Vec<u64>,
     costs: Vec<u64>,
-    /// One class in so many is flipped before a selection; 0 blocks nobody.
+    /// One group of classes in so many is flipped before a selection; 0 blocks nobody.
     block_one_in: u64,
+    /// How many neighbours are blocked and freed together.
+    group: usize,
     /// Whether classes run empty now and then.
     idles: bool,
+}
+
+/// Blocks or frees groups of classes at random.
+fn flip(model: &mut Model, plan: &Plan, draw: &mut Draw) {
+    let count = plan.quanta.len();
+    for first in (0..count).step_by(plan.group) {
+        if plan.block_one_in > 0 && draw.below(plan.block_one_in) == 0 {
+            let blocked = !model.classes[first].blocked;
+            for at in first..count.min(first + plan.group) {
+                model.block(at, blocked);
+            }
+        }
+    }
 }
 
 fn run(plan: &Plan, selections: u64, seed: u64) {
@@ -306,11 +333,8 @@ fn run(plan: &Plan, selections: u64, seed: u64) {
                 let cost = 1 + draw.below(plan.costs[at]);
                 model.submit(at, u32::try_from(cost).expect("a cost"));
             }
-            if plan.block_one_in > 0 && draw.below(plan.block_one_in) == 0 {
-                let blocked = model.classes[at].blocked;
-                model.block(at, !blocked);
-            }
         }
+        flip(&mut model, plan, &mut draw);
         model.select();
         if step % 4_096 == 0 {
             model.check_gaps();
@@ -332,6 +356,7 @@ fn s6_10_a_to_d_unblocked() {
         quanta: vec![100, 300, 50, 1_000, 7],
         costs: vec![3_000, 50, 400, 1, 90],
         block_one_in: 0,
+        group: 1,
         idles: false,
     };
     run(&plan, SELECTIONS, 1);
@@ -340,9 +365,10 @@ fn s6_10_a_to_d_unblocked() {
 #[test]
 fn s6_10_a_to_d_under_random_blocking() {
     let plan = Plan {
-        quanta: vec![512, 2_048, 100, 1],
-        costs: vec![600, 600, 5_000, 40],
+        quanta: vec![512, 2_048, 100, 1, 30],
+        costs: vec![600, 600, 5_000, 40, 7],
         block_one_in: 3,
+        group: 2,
         idles: false,
     };
     run(&plan, SELECTIONS, 2);
@@ -354,6 +380,7 @@ fn s6_10_a_to_d_under_rare_blocking_and_idling() {
         quanta: vec![10, 20, 40],
         costs: vec![70, 30, 10],
         block_one_in: 40,
+        group: 1,
         idles: true,
     };
     run(&plan, SELECTIONS, 3);
@@ -365,12 +392,14 @@ fn s6_10_a_to_d_over_many_configurations() {
         let mut draw = Draw(seed + 1_000);
         let count = 2 + usize::try_from(draw.below(5)).expect("small");
         let scale = |draw: &mut Draw| {
-            1 + draw.below([1, 10, 1_000, 100_000][usize::try_from(draw.below(4)).expect("small")])
+            let scale = [1, 10, 1_000, 100_000][usize::try_from(draw.below(4)).expect("small")];
+            1 + draw.below(scale)
         };
         let plan = Plan {
             quanta: (0..count).map(|_| scale(&mut draw)).collect(),
             costs: (0..count).map(|_| scale(&mut draw)).collect(),
             block_one_in: [0, 2, 5, 20][usize::try_from(draw.below(4)).expect("small")],
+            group: 1 + usize::try_from(draw.below(3)).expect("small"),
             idles: draw.below(2) == 0,
         };
         let selections = 1_000 + SELECTIONS / 1_000;
@@ -388,11 +417,8 @@ fn run_loosely(plan: &Plan, selections: u64, seed: u64) {
                 let cost = 1 + draw.below(plan.costs[at]);
                 model.submit(at, u32::try_from(cost).expect("a cost"));
             }
-            if plan.block_one_in > 0 && draw.below(plan.block_one_in) == 0 {
-                let blocked = model.classes[at].blocked;
-                model.block(at, !blocked);
-            }
         }
+        flip(&mut model, plan, &mut draw);
         model.select();
     }
     model.check_gaps();
