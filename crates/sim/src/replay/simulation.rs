@@ -57,10 +57,10 @@ pub struct Setup<'a> {
 #[non_exhaustive]
 pub enum SimulationError {
     /// The arbiter cannot be built.
-    #[error("the arbiter cannot be built: {0}")]
+    #[error("the arbiter cannot be built")]
     Build(#[from] BuildError),
     /// The arbiter does not take a worker.
-    #[error("the arbiter takes no further worker: {0}")]
+    #[error("the arbiter takes no further worker")]
     Worker(#[from] WorkerError),
     /// There are more requests than an arbiter can hold.
     #[error("{found} requests, at most {most} can be simulated")]

@@ -30,10 +30,10 @@ pub struct Verdict {
 #[non_exhaustive]
 pub enum RunError {
     /// The operations cannot be read.
-    #[error("cannot read the operations: {0}")]
+    #[error("cannot read the operations")]
     Read(#[source] io::Error),
     /// The events cannot be written.
-    #[error("cannot write the events: {0}")]
+    #[error("cannot write the events")]
     Write(#[source] io::Error),
 }
 

@@ -337,3 +337,28 @@ fn a_reader_who_goes_away_ends_the_run_quietly() {
         .expect("text");
     assert_eq!(stderr, "");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_output_that_fails_fails_the_run() {
+    let files = Files::new();
+    files.write("policy.yaml", POLICY);
+    files.write("ops.jsonl", "{\"op\": \"state\"}\n");
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .expect("Linux has it");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_tollgate"))
+        .args(["scenario", "--policy", "policy.yaml", "ops.jsonl"])
+        .current_dir(files.path())
+        .stdout(full)
+        .output()
+        .expect("the tool starts");
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8(output.stderr).expect("text");
+    assert!(
+        stderr.starts_with("tollgate: cannot write the events: No space"),
+        "{stderr}"
+    );
+    assert_eq!(stderr.matches("No space").count(), 1, "{stderr}");
+}
