@@ -40,8 +40,6 @@ pub(crate) struct Class {
     /// Counts over the mask of that head.
     pub(crate) masked_counts: Counts,
     pub(crate) masked_shut_at: ShutAt,
-    /// The candidate when the turn last opened, or [`NONE`] (S6.6).
-    pub(crate) remembered: u32,
     /// Exact lanes whose head fails at the next sweep.
     pub(crate) doomed_lanes: u32,
     pub(crate) is_dirty: bool,
@@ -77,7 +75,6 @@ impl Class {
             masked_head: NONE,
             masked_counts: Counts::default(),
             masked_shut_at: ShutAt::default(),
-            remembered: NONE,
             doomed_lanes: 0,
             is_dirty: false,
             is_cut: false,

@@ -3,6 +3,7 @@
 use tollgate_policy::Arbitration;
 
 use crate::arbiter::Arbiter;
+use crate::drr::NO_SLOT;
 use crate::order::{NO_KEY, NONE, Rank, slot_of};
 use crate::slab::Stage;
 use crate::{
@@ -60,8 +61,8 @@ impl<P> Arbiter<P> {
             outstanding: class.outstanding,
             deficit: node.deficit,
             turn_open: self.is_exact() && node.open,
-            remembered: (class.remembered != NONE)
-                .then(|| self.slab[class.remembered].ticket(class.remembered)),
+            remembered: (node.remembered != NO_SLOT)
+                .then(|| self.slab[node.remembered].ticket(node.remembered)),
             candidate: (candidate != NO_KEY).then(|| {
                 let slot = slot_of(candidate);
                 (

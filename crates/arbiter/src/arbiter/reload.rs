@@ -4,7 +4,7 @@ use tollgate_policy::Profile;
 
 use crate::arbiter::{Arbiter, fits};
 use crate::class::Class;
-use crate::order::{EPOCH_MAX, NONE, slot_of};
+use crate::order::{EPOCH_MAX, slot_of};
 use crate::selector::shipped;
 use crate::{Full, Resource};
 
@@ -29,9 +29,6 @@ impl<P> Arbiter<P> {
         self.adopt_classes(profile);
         if restart {
             self.ring.restart(self.table.iter().copied());
-            for class in &mut self.classes {
-                class.remembered = NONE;
-            }
         }
         self.settle_everything();
         self.cut_to_dearest_heads(profile);

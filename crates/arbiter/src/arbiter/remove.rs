@@ -165,14 +165,12 @@ impl<P> Arbiter<P> {
         self.leave_lane(slot);
         let settings = &mut self.classes[class];
         settings.counters.count(outcome);
-        if settings.remembered == slot {
-            settings.remembered = NONE;
-            if !settings.is_cut {
-                settings.is_cut = true;
-                self.cuts.push(index);
-            }
+        let is_empty = settings.waiting() == 0;
+        if self.ring.forget(class, slot) && !settings.is_cut {
+            settings.is_cut = true;
+            self.cuts.push(index);
         }
-        if settings.waiting() == 0 {
+        if is_empty {
             self.settle_emptied(index);
         }
         self.free_slot(slot);

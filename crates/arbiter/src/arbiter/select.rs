@@ -114,15 +114,7 @@ impl<P> Arbiter<P> {
 
     fn pick(&mut self) -> drr::Pick {
         if self.is_exact() {
-            let Self {
-                ring,
-                classes,
-                candidates,
-                ..
-            } = self;
-            drr::exact::pick(ring, |class| {
-                classes[class as usize].remembered = slot_of(candidates[class as usize]);
-            })
+            drr::exact::pick(&mut self.ring)
         } else {
             drr::page::pick(&mut self.ring)
         }
@@ -151,9 +143,7 @@ impl<P> Arbiter<P> {
         settings.counters.dispatched += 1;
         let charged = &mut settings.counters.charged_tokens;
         *charged = charged.saturating_add(u64::from(snapshot.cost()));
-        if settings.remembered == slot {
-            settings.remembered = NONE;
-        }
+        self.ring.forget(at, slot);
         self.outstanding += 1;
         self.close_account(class);
 

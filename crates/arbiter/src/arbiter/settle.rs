@@ -37,7 +37,7 @@ impl<P> Arbiter<P> {
             } else {
                 self.slab[slot_of(candidate)].snapshot().cost()
             };
-            self.ring.set_cost(class, cost);
+            self.ring.set_candidate(class, slot_of(candidate), cost);
         }
     }
 

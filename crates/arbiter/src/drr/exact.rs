@@ -1,12 +1,11 @@
 //! The arbitration `exact`: shares hold whatever blocks in between (S6.1 to S6.3).
 
-use super::{NONE, Pick, Ring, can_pay};
+use super::{NONE, Node, Pick, Ring, can_pay};
 
 /// Picks the class that dispatches next; `None` is a dry selection, which changes nothing. At most
 /// two passes over the ring and two linear scans (S6.7).
-///
-/// `on_open` hears of every turn that opens, with the class.
-pub(crate) fn pick(ring: &mut Ring, mut on_open: impl FnMut(u16)) -> Pick {
+#[inline]
+pub(crate) fn pick(ring: &mut Ring) -> Pick {
     if ring.candidates == 0 {
         return None;
     }
@@ -18,12 +17,15 @@ pub(crate) fn pick(ring: &mut Ring, mut on_open: impl FnMut(u16)) -> Pick {
         }
     }
     end_unaffordable_turns(ring);
-    if let Some(class) = pass(ring, &mut on_open) {
+    if ring.candidates == ring.len && ring.open == 0 && ring.iter().all(|c| !can_open(ring, c)) {
+        return Some(fast_forward_all(ring));
+    }
+    if let Some(class) = pass(ring) {
         return Some(class);
     }
     let rounds = ring.rounds();
     ring.grant_all(rounds - 1);
-    let class = pass(ring, &mut on_open);
+    let class = pass(ring);
     debug_assert!(class.is_some(), "after the fast-forward one class can pay");
     class
 }
@@ -48,7 +50,7 @@ fn end_unaffordable_turns(ring: &mut Ring) {
 
 /// Steps 2 and 4.
 #[inline]
-fn pass(ring: &mut Ring, on_open: &mut impl FnMut(u16)) -> Pick {
+fn pass(ring: &mut Ring) -> Pick {
     let mut class = ring.front;
     for _ in 0..ring.len {
         let node = &ring.nodes[class as usize];
@@ -56,7 +58,6 @@ fn pass(ring: &mut Ring, on_open: &mut impl FnMut(u16)) -> Pick {
         if node.cost > 0 {
             if !node.open {
                 ring.open(class);
-                on_open(class);
             }
             if can_pay(&ring.nodes[class as usize]) {
                 return Some(class);
@@ -69,4 +70,44 @@ fn pass(ring: &mut Ring, on_open: &mut impl FnMut(u16)) -> Pick {
         class = next;
     }
     None
+}
+
+/// Whether a class could pay its candidate if its turn opened.
+fn can_open(ring: &Ring, class: u16) -> bool {
+    let node = &ring.nodes[class as usize];
+    u64::from(node.cost) <= node.deficit.saturating_add(node.quantum)
+}
+
+/// Steps 2 to 4 where every class has a candidate, no turn is open, and no class can pay with one
+/// quantum. Then the pass of step 2 grants each class a quantum and leaves the ring as it was, and
+/// the classes that the pass of step 4 finds unable go to its end in their order: a rotation.
+fn fast_forward_all(ring: &mut Ring) -> u16 {
+    let after_pass = |node: &Node| u64::from(node.cost) - node.deficit - node.quantum;
+    let rounds = ring
+        .iter()
+        .map(|class| &ring.nodes[class as usize])
+        .map(|node| after_pass(node).div_ceil(node.quantum))
+        .min()
+        .unwrap_or(1);
+    let mut winner = NONE;
+    let mut class = ring.front;
+    while class != NONE {
+        let node = &mut ring.nodes[class as usize];
+        // The quantum of step 2 and the `rounds - 1` of step 3.
+        node.deficit += node.quantum * rounds;
+        node.remembered = node.slot;
+        if winner == NONE {
+            // The quantum of step 4.
+            node.deficit += node.quantum;
+            if can_pay(node) {
+                winner = class;
+            }
+        }
+        class = node.next;
+    }
+    debug_assert_ne!(winner, NONE, "after the fast-forward one class can pay");
+    ring.rotate_to(winner);
+    ring.nodes[winner as usize].open = true;
+    ring.open += 1;
+    winner
 }

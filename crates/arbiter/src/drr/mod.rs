@@ -8,6 +8,8 @@ pub(crate) mod exact;
 pub(crate) mod page;
 
 const NONE: u16 = u16::MAX;
+/// No slot is remembered.
+pub(crate) const NO_SLOT: u32 = u32::MAX;
 
 /// One class in the ring.
 #[derive(Clone, Copy, Debug)]
@@ -17,9 +19,28 @@ pub(crate) struct Node {
     pub(crate) quantum: u64,
     /// The cost of its candidate; 0 while it has none.
     pub(crate) cost: u32,
+    /// The candidate's slot.
+    slot: u32,
+    /// The slot that was its candidate when its turn last opened, or [`NO_SLOT`] (S6.6).
+    pub(crate) remembered: u32,
     prev: u16,
     next: u16,
     pub(crate) open: bool,
+}
+
+impl Node {
+    const fn new(quantum: u64) -> Self {
+        Self {
+            deficit: 0,
+            quantum,
+            cost: 0,
+            slot: NO_SLOT,
+            remembered: NO_SLOT,
+            prev: NONE,
+            next: NONE,
+            open: false,
+        }
+    }
 }
 
 /// The classes in ring order.
@@ -40,16 +61,8 @@ pub(crate) struct Ring {
 
 impl Ring {
     pub(crate) fn new(classes: usize) -> Self {
-        let node = Node {
-            deficit: 0,
-            quantum: 1,
-            cost: 0,
-            prev: NONE,
-            next: NONE,
-            open: false,
-        };
         Self {
-            nodes: vec![node; classes],
+            nodes: vec![Node::new(1); classes],
             front: NONE,
             back: NONE,
             len: 0,
@@ -73,24 +86,28 @@ impl Ring {
         self.nodes[class].deficit = deficit;
     }
 
-    /// Sets the cost of a class's candidate; 0 for none.
+    /// Sets a class's candidate, by slot and cost; a cost of 0 is none.
     #[inline]
-    pub(crate) fn set_cost(&mut self, class: usize, cost: u32) {
+    pub(crate) fn set_candidate(&mut self, class: usize, slot: u32, cost: u32) {
         let node = &mut self.nodes[class];
         self.candidates = self.candidates + u16::from(cost > 0) - u16::from(node.cost > 0);
-        node.cost = cost;
+        (node.slot, node.cost) = (slot, cost);
+    }
+
+    /// Forgets the remembered slot of a class if it is `slot`; whether it was (S6.6).
+    #[inline]
+    pub(crate) fn forget(&mut self, class: usize, slot: u32) -> bool {
+        let remembered = &mut self.nodes[class].remembered;
+        let found = *remembered == slot;
+        if found {
+            *remembered = NO_SLOT;
+        }
+        found
     }
 
     /// Appends a class, with no credit and its turn closed.
     pub(crate) fn join(&mut self, class: u16, quantum: u64) {
-        self.nodes[class as usize] = Node {
-            deficit: 0,
-            quantum,
-            cost: 0,
-            prev: NONE,
-            next: NONE,
-            open: false,
-        };
+        self.nodes[class as usize] = Node::new(quantum);
         self.link_back(class);
         self.len += 1;
         if self.cursor == NONE {
@@ -101,7 +118,7 @@ impl Ring {
     /// Takes an empty class out.
     pub(crate) fn leave(&mut self, class: u16) {
         self.close(class);
-        self.set_cost(class as usize, 0);
+        self.set_candidate(class as usize, NO_SLOT, 0);
         if self.cursor == class {
             self.cursor = self.after(class);
         }
@@ -115,12 +132,13 @@ impl Ring {
         }
     }
 
-    /// Opens a closed turn: the quantum is granted (S6.5).
+    /// Opens a closed turn: the quantum is granted (S6.5), and the candidate is remembered (S6.6).
     #[inline]
     fn open(&mut self, class: u16) {
         let node = &mut self.nodes[class as usize];
         node.deficit = node.deficit.saturating_add(node.quantum);
         node.open = true;
+        node.remembered = node.slot;
         self.open += 1;
     }
 
@@ -148,11 +166,13 @@ impl Ring {
         }
     }
 
-    /// Back to `order`, all turns closed, no holder: for a change of arbitration (S3.7).
+    /// Back to `order`, all turns closed, no holder, nothing remembered: for a change of
+    /// arbitration (S3.7).
     pub(crate) fn restart(&mut self, order: impl Iterator<Item = u16>) {
         (self.front, self.back) = (NONE, NONE);
         for class in order {
             self.close(class);
+            self.nodes[class as usize].remembered = NO_SLOT;
             self.link_back(class);
         }
         self.cursor = self.front;
@@ -179,6 +199,19 @@ impl Ring {
             NONE => self.back = prev,
             next => self.nodes[next as usize].prev = prev,
         }
+    }
+
+    /// Makes `class` the front without changing who follows whom around the ring.
+    fn rotate_to(&mut self, class: u16) {
+        if class == self.front {
+            return;
+        }
+        let last = self.nodes[class as usize].prev;
+        self.nodes[self.back as usize].next = self.front;
+        self.nodes[self.front as usize].prev = self.back;
+        self.nodes[last as usize].next = NONE;
+        self.nodes[class as usize].prev = NONE;
+        (self.front, self.back) = (class, last);
     }
 
     /// The next class around the ring.
