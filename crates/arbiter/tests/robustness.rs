@@ -4,7 +4,7 @@
 mod common;
 
 use common::{classes, classes_and};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use tollgate_arbiter::{
     Arbiter, Capacities, ClassIndex, CostSnapshot, Endpoint, Event, Hint, Nanos, Options, Request,
     SlotIndex, SlotPool, Ticket, TurnBudget, WorkerId, WorkerRecord,
@@ -77,16 +77,15 @@ impl Draw {
         Endpoint::new(self.below(6), self.small(3))
     }
 
-    fn ticket(&mut self, live: &HashMap<Ticket, Live>) -> Ticket {
+    fn ticket(&mut self, live: &BTreeMap<Ticket, Live>) -> Ticket {
         if self.one_in(8) || live.is_empty() {
             return Ticket {
                 slot: SlotIndex(self.small(SLOTS + 3)),
                 generation: self.small(4),
             };
         }
-        let mut tickets: Vec<_> = live.keys().copied().collect();
-        tickets.sort_unstable();
-        tickets[usize::try_from(self.below(tickets.len() as u64)).expect("small")]
+        let at = usize::try_from(self.below(live.len() as u64)).expect("small");
+        *live.keys().nth(at).expect("below the count")
     }
 }
 
@@ -100,7 +99,7 @@ struct Live {
 struct Run {
     arbiter: Arbiter<u64>,
     slots: SlotPool,
-    live: HashMap<Ticket, Live>,
+    live: BTreeMap<Ticket, Live>,
     events: Vec<Event<u64>>,
     accepted: u64,
     ended: u64,
@@ -154,7 +153,7 @@ impl Run {
         Self {
             arbiter: Arbiter::build(profile, capacities, Options { seed }).expect("it fits"),
             slots: SlotPool::new(SLOTS),
-            live: HashMap::new(),
+            live: BTreeMap::new(),
             events: Vec::new(),
             accepted: 0,
             ended: 0,

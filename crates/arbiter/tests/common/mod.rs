@@ -11,7 +11,7 @@
 mod ask;
 mod policy;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 pub(crate) use ask::Ask;
 pub(crate) use policy::{classes, classes_and};
@@ -54,7 +54,7 @@ pub(crate) struct World {
     pub(crate) arbiter: Arbiter<u32>,
     slots: SlotPool,
     names: Vec<String>,
-    known: HashMap<String, Known>,
+    known: BTreeMap<String, Known>,
     raw: Vec<Event<u32>>,
     told: Vec<String>,
     sent: Vec<Sent>,
@@ -80,7 +80,7 @@ impl World {
             arbiter,
             slots: SlotPool::new(capacities.slots),
             names: Vec::new(),
-            known: HashMap::new(),
+            known: BTreeMap::new(),
             raw: Vec::new(),
             told: Vec::new(),
             sent: Vec::new(),
