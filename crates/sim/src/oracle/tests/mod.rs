@@ -1,3 +1,5 @@
+//! Tests of the oracle: every worked value, by chapter, and known faults that must be found.
+
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 mod drr;
