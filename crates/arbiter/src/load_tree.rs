@@ -60,7 +60,7 @@ impl LoadTree {
     /// Puts an endpoint in with a new score or last use, or takes it out.
     #[inline]
     pub(crate) fn update(&mut self, number: u32, score: Option<u128>, endpoints: &Endpoints) {
-        self.keys[number as usize] = match score {
+        let key = match score {
             None => ABSENT,
             Some(score) => match u64::try_from(score) {
                 Ok(packed) if packed < UNPACKED => {
@@ -72,6 +72,10 @@ impl LoadTree {
                 }
             },
         };
+        if self.keys[number as usize] == key && key != UNPACKED_KEY {
+            return;
+        }
+        self.keys[number as usize] = key;
         if number as usize >= self.span {
             self.widen(number, endpoints);
         }
