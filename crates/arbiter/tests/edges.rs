@@ -69,7 +69,7 @@ fn a_snapshot_with_more_cached_than_raw_tokens_does_not_break_the_books() {
     let mut events: Vec<Event<()>> = Vec::new();
     let ticket = slots.take().unwrap();
     let result = arbiter.submit_at(ticket, class, snapshot, &request, (), &mut |e| {
-        events.push(e)
+        events.push(e);
     });
     // Refused as invalid, or taken with `cached` cut to `raw`: either is an answer.
     if result.is_ok() {

@@ -198,7 +198,7 @@ impl Run {
             4 => {
                 _ = self
                     .arbiter
-                    .set_overloaded(endpoint.worker, draw.below(2) == 0)
+                    .set_overloaded(endpoint.worker, draw.below(2) == 0);
             }
             5 => _ = self.arbiter.shut(endpoint),
             6 => _ = self.arbiter.open(endpoint),

@@ -235,6 +235,11 @@ impl Run {
                 self.clock
             }),
         };
+        self.offer(draw, &request);
+    }
+
+    /// Submits a request at a slot, by name or by class index.
+    fn offer(&mut self, draw: &mut Draw, request: &Request<'_>) {
         let Some(ticket) = self.slots.take() else {
             return;
         };
@@ -255,10 +260,10 @@ impl Run {
             let raw = draw.tokens();
             let snapshot = CostSnapshot {
                 raw,
-                cached: draw.tokens().min(raw),
+                cached: draw.tokens(),
             };
             self.arbiter
-                .submit_at(ticket, class, snapshot, &request, payload, sink)
+                .submit_at(ticket, class, snapshot, request, payload, sink)
         } else {
             let names = [
                 None,
@@ -269,7 +274,7 @@ impl Run {
                 Some("nobody"),
             ];
             let family = names[usize::try_from(draw.below(6)).expect("small")];
-            self.arbiter.submit(ticket, family, &request, payload, sink)
+            self.arbiter.submit(ticket, family, request, payload, sink)
         };
         match result {
             Ok(()) => self.accepted += 1,
@@ -347,7 +352,7 @@ impl Run {
                 _ = self
                     .arbiter
                     .set_taints(id, &TAINTS[count..])
-                    .map(|result| result.is_ok())
+                    .map(|result| result.is_ok());
             }
             7 => _ = self.arbiter.load(endpoint, draw.wide()),
             _ if draw.one_in(2) => _ = self.arbiter.shut(endpoint),
@@ -379,7 +384,7 @@ impl Run {
                     90..95 => {
                         _ = self
                             .arbiter
-                            .arbitrate(draw.one_in(3).then(|| draw.below(3)), sink)
+                            .arbitrate(draw.one_in(3).then(|| draw.below(3)), sink);
                     }
                     _ => {
                         let budget = TurnBudget {

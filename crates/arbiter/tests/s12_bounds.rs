@@ -21,79 +21,52 @@ fn full(what: Resource, required: u64, available: u64) -> Full {
     }
 }
 
+/// Lends one capacity.
+type Field = fn(&mut Capacities) -> &mut u32;
+
 #[test]
 fn s12_capacities_out_of_range_are_refused_by_name() {
-    let good = Capacities::default();
-    let cases = [
-        (Capacities { slots: 0, ..good }, Resource::Slots),
+    let cases: [(Resource, Field, &[u32]); 5] = [
+        (Resource::Slots, |c| &mut c.slots, &[0, u32::MAX]),
+        (Resource::Classes, |c| &mut c.classes, &[0, u32::MAX]),
+        (Resource::Workers, |c| &mut c.workers, &[0, u32::MAX]),
+        (Resource::Endpoints, |c| &mut c.endpoints, &[0, u32::MAX]),
         (
-            Capacities {
-                slots: u32::MAX,
-                ..good
-            },
-            Resource::Slots,
-        ),
-        (Capacities { classes: 0, ..good }, Resource::Classes),
-        (
-            Capacities {
-                classes: u32::MAX,
-                ..good
-            },
-            Resource::Classes,
-        ),
-        (Capacities { workers: 0, ..good }, Resource::Workers),
-        (
-            Capacities {
-                workers: u32::MAX,
-                ..good
-            },
-            Resource::Workers,
-        ),
-        (
-            Capacities {
-                endpoints: 0,
-                ..good
-            },
-            Resource::Endpoints,
-        ),
-        (
-            Capacities {
-                endpoints: u32::MAX,
-                ..good
-            },
-            Resource::Endpoints,
-        ),
-        (
-            Capacities {
-                extension_blocks: u32::MAX,
-                ..good
-            },
             Resource::ExtensionBlocks,
-        ),
-        (
-            Capacities {
-                attempts: 0,
-                ..good
-            },
-            Resource::Attempts,
+            |c| &mut c.extension_blocks,
+            &[u32::MAX],
         ),
     ];
-    let profile = classes(&["a quantum: 10"]);
-    for (capacities, resource) in cases {
-        let built = Arbiter::<()>::build(&profile, capacities, Options::default());
-        match built.expect_err("out of range") {
-            BuildError::OutOfRange {
-                what,
-                min,
-                max,
-                found,
-            } => {
-                assert_eq!(what, resource);
-                assert!(!(min..=max).contains(&found));
-            }
-            other => panic!("{resource}: {other}"),
+    for (resource, field, values) in cases {
+        for &value in values {
+            let mut capacities = Capacities::default();
+            *field(&mut capacities) = value;
+            refuses(capacities, resource);
         }
     }
+    refuses(
+        Capacities {
+            attempts: 0,
+            ..Capacities::default()
+        },
+        Resource::Attempts,
+    );
+}
+
+/// Building with `capacities` is refused for `resource`.
+fn refuses(capacities: Capacities, resource: Resource) {
+    let built = Arbiter::<()>::build(&classes(&["a quantum: 10"]), capacities, Options::default());
+    let Err(BuildError::OutOfRange {
+        what,
+        min,
+        max,
+        found,
+    }) = built
+    else {
+        panic!("{resource}: {:?}", built.err());
+    };
+    assert_eq!(what, resource);
+    assert!(!(min..=max).contains(&found));
 }
 
 #[test]

@@ -234,7 +234,7 @@ impl Model {
     }
 
     fn count_latencies(&mut self, winner: usize, cost: u32, candidates: &[bool]) {
-        for at in 0..self.classes.len() {
+        for (at, &is_candidate) in candidates.iter().enumerate() {
             if at == winner {
                 self.classes[at].latency = None;
                 continue;
@@ -242,7 +242,7 @@ impl Model {
             let Some(mut latency) = self.classes[at].latency else {
                 continue;
             };
-            if !candidates[at] {
+            if !is_candidate {
                 continue;
             }
             latency.others += u64::from(cost);
