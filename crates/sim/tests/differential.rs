@@ -4,6 +4,11 @@
 //! `TOLLGATE_DIFFERENTIAL_OPS` sets how many operations, 750,000 unless set;
 //! `TOLLGATE_DIFFERENTIAL_SEED` where to start.
 
+#![expect(
+    clippy::print_stdout,
+    reason = "the table of branches is the test's report"
+)]
+
 use tollgate_sim::differential::{Episode, Pair, Step, shrink};
 use tollgate_sim::oracle::{Branch, Coverage, Mutation, Oracle};
 use tollgate_sim::scenario::{ArbiterMachine, MachineOptions};

@@ -3,89 +3,76 @@
 use super::{Mutation, Run, class, profile, single};
 use tollgate_policy::{OrderPolicy, Profile};
 
-/// A short script that brings out one fault.
-fn script(mutation: Mutation) -> (Profile, &'static [&'static str]) {
-    let two = || profile(vec![single("a", 10), single("b", 10)]);
+/// The policy under which [`script`] brings out a fault.
+fn policy(mutation: Mutation) -> Profile {
     match mutation {
-        Mutation::CreditOnDry => (
-            two(),
-            &[
-                r#"{"op":"worker","id":1}"#,
-                r#"{"op":"shut","worker":[1,0]}"#,
-                r#"{"op":"submit","id":"x","isl":5}"#,
-                r#"{"op":"arbitrate"}"#,
-            ],
-        ),
-        Mutation::FastForwardAllRounds => (
-            two(),
-            &[
-                r#"{"op":"worker","id":1}"#,
-                r#"{"op":"submit","id":"x","isl":95}"#,
-                r#"{"op":"submit","id":"y","isl":95}"#,
-                r#"{"op":"arbitrate","max":1}"#,
-            ],
-        ),
-        Mutation::GrantSkipped => (
-            profile(vec![class("a", 10), class("b", 10)]),
-            &[
-                r#"{"op":"worker","id":1}"#,
-                r#"{"op":"submit","id":"x0","isl":2}"#,
-                r#"{"op":"submit","id":"x1","isl":9}"#,
-                r#"{"op":"submit","id":"x2","isl":2}"#,
-                r#"{"op":"submit","id":"y0","family":"b","isl":9}"#,
-                r#"{"op":"arbitrate","max":2}"#,
-                r#"{"op":"submit","id":"x3","isl":1,"strict_priority":1}"#,
-                r#"{"op":"arbitrate","max":1}"#,
-            ],
-        ),
-        Mutation::TieBreakReversed => (
-            two(),
-            &[
-                r#"{"op":"worker","id":1}"#,
-                r#"{"op":"submit","id":"x","isl":5}"#,
-                r#"{"op":"submit","id":"y","isl":5}"#,
-                r#"{"op":"arbitrate","max":1}"#,
-            ],
-        ),
-        Mutation::CountLeakedOnExpiry => (
-            two(),
-            &[
-                r#"{"op":"worker","id":1}"#,
-                r#"{"op":"submit","id":"x","isl":5,"deadline_us":1}"#,
-                r#"{"op":"advance","us":1}"#,
-            ],
-        ),
-        Mutation::TurnKeptAfterRequeue => (
-            two(),
-            &[
-                r#"{"op":"worker","id":1}"#,
-                r#"{"op":"submit","id":"x","isl":5}"#,
-                r#"{"op":"submit","id":"y","isl":5}"#,
-                r#"{"op":"arbitrate","max":1}"#,
-                r#"{"op":"requeue","id":"x"}"#,
-            ],
-        ),
+        Mutation::GrantSkipped => profile(vec![class("a", 10), class("b", 10)]),
         Mutation::StaleLaneHead => {
             let mut wspt = class("a", 100);
             wspt.order = OrderPolicy::Wspt;
-            (
-                profile(vec![wspt]),
-                &[
-                    r#"{"op":"worker","id":1}"#,
-                    r#"{"op":"submit","id":"x","isl":9}"#,
-                    r#"{"op":"submit","id":"p","isl":5,"pin":[1,0]}"#,
-                    r#"{"op":"submit","id":"y","isl":1}"#,
-                    r#"{"op":"arbitrate","max":1}"#,
-                ],
-            )
+            profile(vec![wspt])
         }
+        _ => profile(vec![single("a", 10), single("b", 10)]),
+    }
+}
+
+/// A short script that brings out one fault.
+const fn script(mutation: Mutation) -> &'static [&'static str] {
+    match mutation {
+        Mutation::CreditOnDry => &[
+            r#"{"op":"worker","id":1}"#,
+            r#"{"op":"shut","worker":[1,0]}"#,
+            r#"{"op":"submit","id":"x","isl":5}"#,
+            r#"{"op":"arbitrate"}"#,
+        ],
+        Mutation::FastForwardAllRounds => &[
+            r#"{"op":"worker","id":1}"#,
+            r#"{"op":"submit","id":"x","isl":95}"#,
+            r#"{"op":"submit","id":"y","isl":95}"#,
+            r#"{"op":"arbitrate","max":1}"#,
+        ],
+        Mutation::GrantSkipped => &[
+            r#"{"op":"worker","id":1}"#,
+            r#"{"op":"submit","id":"x0","isl":2}"#,
+            r#"{"op":"submit","id":"x1","isl":9}"#,
+            r#"{"op":"submit","id":"x2","isl":2}"#,
+            r#"{"op":"submit","id":"y0","family":"b","isl":9}"#,
+            r#"{"op":"arbitrate","max":2}"#,
+            r#"{"op":"submit","id":"x3","isl":1,"strict_priority":1}"#,
+            r#"{"op":"arbitrate","max":1}"#,
+        ],
+        Mutation::TieBreakReversed => &[
+            r#"{"op":"worker","id":1}"#,
+            r#"{"op":"submit","id":"x","isl":5}"#,
+            r#"{"op":"submit","id":"y","isl":5}"#,
+            r#"{"op":"arbitrate","max":1}"#,
+        ],
+        Mutation::CountLeakedOnExpiry => &[
+            r#"{"op":"worker","id":1}"#,
+            r#"{"op":"submit","id":"x","isl":5,"deadline_us":1}"#,
+            r#"{"op":"advance","us":1}"#,
+        ],
+        Mutation::TurnKeptAfterRequeue => &[
+            r#"{"op":"worker","id":1}"#,
+            r#"{"op":"submit","id":"x","isl":5}"#,
+            r#"{"op":"submit","id":"y","isl":5}"#,
+            r#"{"op":"arbitrate","max":1}"#,
+            r#"{"op":"requeue","id":"x"}"#,
+        ],
+        Mutation::StaleLaneHead => &[
+            r#"{"op":"worker","id":1}"#,
+            r#"{"op":"submit","id":"x","isl":9}"#,
+            r#"{"op":"submit","id":"p","isl":5,"pin":[1,0]}"#,
+            r#"{"op":"submit","id":"y","isl":1}"#,
+            r#"{"op":"arbitrate","max":1}"#,
+        ],
     }
 }
 
 #[test]
 fn every_mutation_shows_in_its_script() {
     for mutation in Mutation::ALL {
-        let (profile, lines) = script(mutation);
+        let (profile, lines) = (policy(mutation), script(mutation));
         let (mut honest, mut faulty) = (Run::new(&profile), Run::mutated(&profile, mutation));
         honest.ops(lines);
         faulty.ops(lines);
