@@ -191,6 +191,26 @@ fn what_is_no_policy_file_is_refused_with_one_message() {
 }
 
 #[test]
+fn a_name_of_any_length_is_cut_in_tables_and_whole_in_json() {
+    for length in [61, 65_535, 65_536, 200_000] {
+        let name = "x".repeat(length);
+        let text = format!(
+            "default_policy_family: a\n\
+             uncached_isl_buckets: [{{min_tokens: 0, bucket: all}}]\n\
+             policy_classes: [{{name: {name}, policy_family: a, cache_bucket: all, quantum: 7}}]\n"
+        );
+        let (_, output) = check_text(text.as_bytes(), &[]);
+        assert_eq!(output.status.code(), Some(0), "{length}: {}", err(&output));
+        let text_out = out(&output);
+        let cut = format!("\n  {}…  a ", "x".repeat(59));
+        assert!(text_out.contains(&cut), "{length}: {text_out:.2000}");
+        let (_, output) = check_text(text.as_bytes(), &["--json"]);
+        let json = json_of(&output);
+        assert_eq!(json["profiles"][0]["policy_classes"][0]["name"], name);
+    }
+}
+
+#[test]
 fn what_cannot_be_read_is_refused() {
     let directory = env!("CARGO_MANIFEST_DIR");
     let missing = format!("{directory}/no-such-file.yaml");

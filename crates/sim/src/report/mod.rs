@@ -1,11 +1,58 @@
 //! Numbers for people: tables, times and waits as text.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use hdrhistogram::Histogram;
 use tollgate_arbiter::Nanos;
 
-/// A table of text: the first column to the left, the others to the right.
+/// The most characters that [`cell`] leaves of a text.
+pub const CELL_CHARS_MAX: usize = 60;
+
+/// `text` as a column of a table shows it: at most [`CELL_CHARS_MAX`] characters, the last of them an
+/// ellipsis where more is cut off.
+///
+/// ```
+/// # use tollgate_sim::report::cell;
+/// assert_eq!(cell("premium"), "premium");
+/// assert_eq!(cell(&"p".repeat(1_000)).chars().count(), 60);
+/// ```
+#[must_use]
+pub fn cell(text: &str) -> Cow<'_, str> {
+    if text.chars().nth(CELL_CHARS_MAX).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let kept = text.chars().take(CELL_CHARS_MAX - 1);
+    Cow::Owned(kept.chain(['…']).collect())
+}
+
+/// On which side of its column a cell stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Text.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// Appends `cell`, with blanks up to `width` characters. `{:<width$}` would panic for a width above
+/// 65,535.
+pub fn push_padded(line: &mut String, cell: &str, width: usize, side: Side) {
+    let blanks = width.saturating_sub(cell.chars().count());
+    let blanks = std::iter::repeat_n(' ', blanks);
+    match side {
+        Side::Left => {
+            line.push_str(cell);
+            line.extend(blanks);
+        }
+        Side::Right => {
+            line.extend(blanks);
+            line.push_str(cell);
+        }
+    }
+}
+
+/// A table of text: the first column to the left, the others to the right, each cell cut by [`cell`].
 #[derive(Debug)]
 pub struct Table {
     columns: usize,
@@ -29,7 +76,8 @@ impl Table {
     /// If it does not have a cell for each column.
     pub fn row(&mut self, cells: Vec<String>) {
         assert_eq!(cells.len(), self.columns, "a cell for each column");
-        self.rows.push(cells);
+        self.rows
+            .push(cells.iter().map(|text| cell(text).into_owned()).collect());
     }
 }
 
@@ -46,9 +94,10 @@ impl fmt::Display for Table {
             let mut line = String::new();
             for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
                 if column == 0 {
-                    line.push_str(&format!("{cell:<width$}"));
+                    push_padded(&mut line, cell, width, Side::Left);
                 } else {
-                    line.push_str(&format!("  {cell:>width$}"));
+                    line.push_str("  ");
+                    push_padded(&mut line, cell, width, Side::Right);
                 }
             }
             writeln!(f, "{}", line.trim_end())?;
@@ -126,17 +175,31 @@ pub fn seconds(time: Nanos) -> String {
     format!("{}.{:03} s", millis / 1_000, millis % 1_000)
 }
 
+/// `count` things, as in `1 request` or `20 requests`.
+///
+/// ```
+/// # use tollgate_sim::report::counted;
+/// assert_eq!(counted(1, "round"), "1 round");
+/// assert_eq!(counted(0, "round"), "0 rounds");
+/// ```
+#[must_use]
+pub fn counted(count: u64, thing: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {thing}{plural}")
+}
+
 /// `part` of `whole` in per cent, as in `80.12 %`; `-` of nothing.
 ///
 /// ```
 /// # use tollgate_sim::report::percent;
 /// assert_eq!(percent(2.0, 3.0), "66.67 %");
 /// assert_eq!(percent(0.0, 0.0), "-");
+/// assert_eq!(percent(1e308, 1e308), "100.00 %");
 /// ```
 #[must_use]
 pub fn percent(part: f64, whole: f64) -> String {
     if whole > 0.0 {
-        format!("{:.2} %", 100.0 * part / whole)
+        format!("{:.2} %", 100.0 * (part / whole))
     } else {
         "-".to_owned()
     }
@@ -155,6 +218,29 @@ mod tests {
             table.to_string(),
             "class       n\na        1000\nregular     1\n"
         );
+    }
+
+    #[test]
+    fn a_cell_is_cut_however_long_it_is() {
+        let mut table = Table::new(&["class", "n"]);
+        table.row(vec!["é".repeat(1 << 17), "1".to_owned()]);
+        table.row(vec!["e".repeat(60), "2".to_owned()]);
+        let expected = format!(
+            "{:<60}  n\n{}…  1\n{}  2\n",
+            "class",
+            "é".repeat(59),
+            "e".repeat(60)
+        );
+        assert_eq!(table.to_string(), expected);
+    }
+
+    #[test]
+    fn padding_takes_any_width() {
+        let mut line = String::new();
+        push_padded(&mut line, "x", 1 << 17, Side::Right);
+        push_padded(&mut line, "y", 0, Side::Left);
+        assert_eq!(line.len(), (1 << 17) + 1);
+        assert!(line.ends_with(" xy"));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::fmt::Display;
 use std::fmt::Write as _;
 
+use tollgate_sim::report::{Side, cell, push_padded};
+
 use super::effective::{EffectiveBucket, EffectiveClass, EffectiveProfile};
 
 /// Everything about the profiles of a good file.
@@ -168,7 +170,8 @@ fn range(bucket: &EffectiveBucket<'_>) -> String {
     }
 }
 
-/// Columns of text; the first is aligned left, numbers right.
+/// Columns of text; the first is aligned left, numbers right. Cells are cut to a width that can be
+/// read, but for text in the last column, behind which nothing stands.
 struct Table {
     rows: Vec<Vec<String>>,
 }
@@ -189,7 +192,7 @@ impl Table {
         let width = |column: usize| {
             self.rows
                 .iter()
-                .map(|row| row[column].chars().count())
+                .map(|row| cell(&row[column]).chars().count())
                 .max()
                 .unwrap_or_default()
         };
@@ -205,13 +208,16 @@ impl Table {
             .collect();
         for row in &self.rows {
             let mut line = String::from(" ");
-            for (column, cell) in row.iter().enumerate() {
-                let width = widths[column];
-                let _ = if numeric[column] {
-                    write!(line, " {cell:>width$} ")
+            for (column, whole) in row.iter().enumerate() {
+                line.push(' ');
+                if numeric[column] {
+                    push_padded(&mut line, &cell(whole), widths[column], Side::Right);
+                } else if column + 1 == columns {
+                    line.push_str(whole);
                 } else {
-                    write!(line, " {cell:<width$} ")
-                };
+                    push_padded(&mut line, &cell(whole), widths[column], Side::Left);
+                }
+                line.push(' ');
             }
             text.push_str(line.trim_end());
             text.push('\n');
