@@ -28,7 +28,7 @@ pub(crate) struct ReplayArgs {
     trace: PathBuf,
     /// Modelled workers
     #[arg(long, value_name = "NUMBER", default_value_t = 4,
-          value_parser = clap::value_parser!(u32).range(1..=65_536))]
+          allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     workers: u32,
     /// The policy file; without one: premium and regular at quanta of 4096 and 1024, both with a
     /// busy threshold of 4096 tokens
@@ -39,13 +39,20 @@ pub(crate) struct ReplayArgs {
     #[arg(long = "family", value_name = "NAME=SHARE", value_parser = parse_family)]
     families: Vec<FamilyShare>,
     /// How much faster than recorded the requests arrive; raise it until they queue
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = parse_positive)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0,
+          allow_negative_numbers = true, value_parser = parse_positive)]
     speed: f64,
     /// Seed for the draw of families and the selector power_of_two
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
     seed: u64,
     /// Read only so many requests
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 }
 
@@ -113,6 +120,14 @@ impl ReplayArgs {
             {
                 return Err(format!("--family {name}: given twice"));
             }
+        }
+        let total: f64 = self.families.iter().map(|family| family.share).sum();
+        if !total.is_finite() {
+            return Err(
+                "--family: the shares add up to more than 1.8e308; only their ratios count, \
+                 so give smaller ones"
+                    .to_owned(),
+            );
         }
         Ok(self.families.clone())
     }

@@ -23,6 +23,7 @@ pub use tally::ClassTally;
 use tollgate_arbiter::{Nanos, State};
 use tollgate_policy::{Bucket, ClassPolicy, Profile, ProfileSpec};
 
+use crate::report::seconds;
 use crate::trace::{Trace, TraceRow};
 use crate::worker::WorkerModel;
 use families::Draws;
@@ -70,6 +71,13 @@ pub enum ReplayError {
     /// The simulation cannot run.
     #[error(transparent)]
     Simulation(#[from] SimulationError),
+    /// The clock reached its end, and what came after it cannot be told apart.
+    #[error(
+        "virtual time ran out at {}, the latest that 64 bits of nanoseconds hold: too long or slow a \
+         trace, or prompts too large",
+        seconds(Nanos::MAX)
+    )]
+    OutOfTime,
     /// The totals do not add up, which is a fault of Tollgate.
     #[error("the totals do not add up: {0}")]
     Unbalanced(String),
@@ -98,7 +106,7 @@ pub fn default_policy() -> Profile {
 /// Plays `trace` under `profile`.
 ///
 /// # Errors
-/// Where the arbiter cannot hold it, or the totals do not add up.
+/// Where the arbiter cannot hold it, the clock cannot, or the totals do not add up.
 pub fn run(
     profile: &Profile,
     trace: &Trace,
@@ -120,6 +128,9 @@ pub fn run(
     };
     let mut tally = Tally::new(profile, arrivals.len());
     let finish = simulate(&setup, &arrivals, &mut tally)?;
+    if finish.at == Nanos::MAX {
+        return Err(ReplayError::OutOfTime);
+    }
     balance(&tally, &arrivals, &finish.state).map_err(ReplayError::Unbalanced)?;
     Ok(ReplayReport {
         requests: arrivals.len(),

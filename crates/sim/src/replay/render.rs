@@ -3,24 +3,24 @@
 use std::fmt;
 
 use super::{ClassTally, ReplayReport};
-use crate::report::{Table, Waits, percent, seconds};
+use crate::report::{Table, Waits, counted, percent, seconds};
 
 impl fmt::Display for ReplayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (options, model) = (&self.options, &self.options.model);
         writeln!(
             f,
-            "{} requests, {} prompt tokens, {} output tokens, arriving within {} at speed {}",
-            self.requests,
-            self.prompt_tokens,
-            self.output_tokens,
+            "{}, {}, {}, arriving within {} at speed {}",
+            counted(self.requests as u64, "request"),
+            counted(self.prompt_tokens, "prompt token"),
+            counted(self.output_tokens, "output token"),
             seconds(self.last_arrival),
             options.speed,
         )?;
         writeln!(
             f,
-            "{} modelled workers of {} sequences, decode step {}; last token out at {}",
-            options.workers,
+            "{} of {} sequences, decode step {}; last token out at {}",
+            counted(u64::from(options.workers), "modelled worker"),
             model.sequences,
             seconds(model.decode_step),
             seconds(self.finish),
@@ -51,9 +51,10 @@ impl fmt::Display for ReplayReport {
         let fates: u64 = self.classes.iter().map(|class| class.requests).sum();
         writeln!(
             f,
-            "Balance: {} rows, {fates} outcomes; {charged} tokens charged, the costs of the \
-             requests that ran.",
-            self.requests
+            "Balance: {}, {}; {} charged, the costs of the requests that ran.",
+            counted(self.requests as u64, "row"),
+            counted(fates, "outcome"),
+            counted(charged, "token"),
         )
     }
 }

@@ -81,8 +81,34 @@ fn speed_moves_the_arrivals_together() {
         speed: f64::MIN_POSITIVE,
         ..options(&profile)
     };
-    let report = run(&profile, &trace(2, 1_000), endless).expect("it adds up");
-    assert_eq!(report.last_arrival, Nanos::MAX);
+    let out_of_time = run(&profile, &trace(2, 1_000), endless).expect_err("beyond 2^64 ns");
+    assert!(
+        matches!(out_of_time, ReplayError::OutOfTime),
+        "{out_of_time}"
+    );
+}
+
+#[test]
+fn prompts_that_take_for_ever_are_no_result() {
+    let profile = default_policy();
+    let row = TraceRow {
+        at: Nanos(0),
+        prompt_tokens: u32::MAX,
+        output_tokens: 1,
+    };
+    let trace = |count| Trace {
+        rows: vec![row; count],
+        unsorted: None,
+    };
+    // A prompt of 2^32 - 1 tokens takes 246 years, and the clock holds 584.
+    let few = run(&profile, &trace(2), options(&profile)).expect("it adds up");
+    assert!(few.finish < Nanos::MAX);
+    let many = run(&profile, &trace(20), options(&profile)).expect_err("beyond 2^64 ns");
+    let message = many.to_string();
+    assert!(
+        message.starts_with("virtual time ran out at 18446744073.710 s"),
+        "{message}"
+    );
 }
 
 #[test]

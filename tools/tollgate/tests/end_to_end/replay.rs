@@ -81,7 +81,7 @@ fn options_choose_rows_workers_and_families() {
         limited.stdout
     );
     assert!(
-        limited.stdout.contains("1 modelled workers"),
+        limited.stdout.contains("\n1 modelled worker of 16"),
         "{}",
         limited.stdout
     );

@@ -141,3 +141,40 @@ fn families_that_the_policy_does_not_know_are_refused() {
         assert!(refused.stderr.starts_with(wanted), "{}", refused.stderr);
     }
 }
+
+#[test]
+fn numbers_that_are_none_are_refused_by_name() {
+    let files = Files::new();
+    files.write("t.csv", GOOD);
+    for option in ["--seed", "--workers", "--limit", "--speed"] {
+        let refused = run(files.path(), &["replay", "t.csv", option, "-1"], b"");
+        assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""));
+        let wanted = format!("error: invalid value '-1' for '{option} ");
+        assert!(refused.stderr.starts_with(&wanted), "{}", refused.stderr);
+    }
+    let huge = [
+        "replay",
+        "t.csv",
+        "--family",
+        "premium=1e308",
+        "--family",
+        "regular=1e308",
+    ];
+    let refused = run(files.path(), &huge, b"");
+    assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""));
+    let wanted = "--family: the shares add up to more than 1.8e308";
+    assert!(refused.stderr.starts_with(wanted), "{}", refused.stderr);
+    let one = run(files.path(), &huge[..4], b"");
+    assert_eq!(one.code, Some(0), "{}", one.stderr);
+    assert!(one.stdout.contains("premium 100.00 %"), "{}", one.stdout);
+}
+
+#[test]
+fn a_clock_that_runs_out_is_a_failure() {
+    let files = Files::new();
+    files.write("t.csv", format!("{GOOD}2023-11-16 18:17:05,5,1\n"));
+    let failed = run(files.path(), &["replay", "t.csv", "--speed", "1e-300"], b"");
+    assert_eq!((failed.code, failed.stdout.as_str()), (Some(1), ""));
+    let wanted = "tollgate: virtual time ran out at 18446744073.710 s";
+    assert!(failed.stderr.starts_with(wanted), "{}", failed.stderr);
+}
