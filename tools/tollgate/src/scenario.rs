@@ -31,16 +31,22 @@ pub(crate) struct ScenarioArgs {
     selector: Option<SelectorKind>,
     /// Tokens that each active request counts for in the choice of a worker, instead of what the
     /// policy says
-    #[arg(long, value_name = "TOKENS")]
+    #[arg(long, value_name = "TOKENS", allow_negative_numbers = true)]
     decode_weight: Option<u64>,
     /// Seed of the selector power_of_two
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
     seed: u64,
     /// After each selection, print an `explain` event: why it went as it did, and why the rest waits
     #[arg(long)]
     explain: bool,
     /// How many requests may be live at one time: waiting, or dispatched and not complete
     #[arg(long, value_name = "NUMBER", default_value_t = MachineOptions::default().slots,
+          allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(tollgate_arbiter::SLOTS_MAX)))]
     slots: u32,
     /// The operations, one a line; standard input if there is no file, or if it is `-`
@@ -148,7 +154,7 @@ fn exit_code(verdict: Verdict) -> ExitCode {
     match verdict.invalid {
         0 => ExitCode::SUCCESS,
         invalid => bad_input(format_args!(
-            "{invalid} of {} lines were invalid",
+            "invalid lines: {invalid} of {}",
             verdict.lines
         )),
     }

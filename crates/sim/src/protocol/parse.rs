@@ -32,13 +32,13 @@ pub enum OpError {
     /// A field stands twice.
     #[error("field `{field}` stands twice; each field may stand once")]
     Repeated {
-        /// The field.
+        /// The field, shortened.
         field: String,
     },
     /// There is no such operation.
     #[error("unknown op {found}; known are {}", names(OpName::ALL.iter().map(|op| op.as_str())))]
     UnknownOp {
-        /// What stands in the field `op`.
+        /// What stands in the field `op`, shortened.
         found: String,
     },
     /// The operation has no such field.
@@ -46,7 +46,7 @@ pub enum OpError {
     UnknownField {
         /// The operation.
         op: OpName,
-        /// The field.
+        /// The field, shortened.
         field: String,
         /// The operation's fields.
         known: Vec<&'static str>,
@@ -72,7 +72,7 @@ pub enum OpError {
     /// A request id was submitted before in the same run.
     #[error("id {id:?} was used before; each submission needs an id of its own")]
     IdUsed {
-        /// The id.
+        /// The id, shortened.
         id: String,
     },
 }
@@ -198,6 +198,11 @@ const POSITIVE: Kind<u64> = Kind {
     read: |value| value.as_u64().filter(|number| *number > 0),
     wanted: "a whole number from 1 to 18446744073709551615",
 };
+const RANKS: Kind<u32> = Kind {
+    read: |value| read_u32(value).filter(|ranks| (1..=RANKS_MAX).contains(ranks)),
+    wanted: "a whole number from 1 to 4096",
+};
+const _: () = assert!(RANKS_MAX == 4_096, "as RANKS says");
 const FINITE: Kind<f64> = Kind {
     read: |value| value.as_f64().filter(|number| number.is_finite()),
     wanted: "a finite number",
@@ -251,14 +256,18 @@ fn list<T>(value: &Value, read: fn(&Value) -> Option<T>) -> Option<Vec<T>> {
 
 /// What was found, in at most about 60 characters.
 fn shown(value: &Value) -> String {
-    const SHOWN_MAX: usize = 60;
     if let Some(items) = value.as_array().filter(|items| items.len() > HINTS_MAX) {
         return format!("a list of {} items", items.len());
     }
-    let text = value.to_string();
+    shortened(&value.to_string())
+}
+
+/// At most 60 characters of `text`, and what shows that there is more.
+pub(super) fn shortened(text: &str) -> String {
+    const SHOWN_MAX: usize = 60;
     match text.char_indices().nth(SHOWN_MAX) {
         Some((end, _)) => format!("{}..", &text[..end]),
-        None => text,
+        None => text.to_owned(),
     }
 }
 
@@ -275,7 +284,7 @@ impl Fields {
         for (index, (field, _)) in left.iter().enumerate() {
             if left[..index].iter().any(|(earlier, _)| earlier == field) {
                 return Err(OpError::Repeated {
-                    field: field.clone(),
+                    field: shortened(field),
                 });
             }
         }
@@ -330,21 +339,16 @@ impl Fields {
     fn worker_record(&mut self) -> Result<WorkerRecord, OpError> {
         let record = WorkerRecord {
             id: self.required("id", UINT64)?,
-            ranks: self.optional("ranks", UINT32)?.unwrap_or(1),
+            ranks: self.optional("ranks", RANKS)?.unwrap_or(1),
             first_rank: self.optional("first_rank", UINT32)?.unwrap_or(0),
             max_batched_tokens: self.optional("max_batched_tokens", POSITIVE)?,
             taints: self.optional("taints", TEXTS)?.unwrap_or_default(),
             overloaded: self.optional("overloaded", FLAG)?.unwrap_or(false),
             available: self.optional("available", FLAG)?.unwrap_or(true),
         };
-        if !(1..=RANKS_MAX).contains(&record.ranks) {
-            let wanted = format!("a whole number from 1 to {RANKS_MAX}");
-            return Err(wrong("ranks", record.ranks.to_string(), &wanted));
-        }
         if record.first_rank.checked_add(record.ranks - 1).is_none() {
-            let wanted = format!("at most {} with {} ranks", u32::MAX - (record.ranks - 1), {
-                record.ranks
-            });
+            let ranks = record.ranks;
+            let wanted = format!("at most {} with {ranks} ranks", u32::MAX - (ranks - 1));
             return Err(wrong("first_rank", record.first_rank.to_string(), &wanted));
         }
         Ok(record)
@@ -372,7 +376,7 @@ impl Fields {
             None => Ok(()),
             Some((field, _)) => Err(OpError::UnknownField {
                 op: self.op,
-                field,
+                field: shortened(&field),
                 known: self.known,
             }),
         }
@@ -537,10 +541,12 @@ mod tests {
             submit(r#""isl":1,"allow":3"#).starts_with("field `allow` is 3; it must be a list")
         );
         assert!(submit(r#""isl":1,"may_wait":0"#).contains("it must be true or false"));
-        assert!(
-            error(r#"{"op":"worker","id":1,"ranks":0}"#)
-                .contains("`ranks` is 0; it must be a whole number from 1 to 4096")
-        );
+        for ranks in ["0", "4097", "true"] {
+            assert_eq!(
+                error(&format!(r#"{{"op":"worker","id":1,"ranks":{ranks}}}"#)),
+                format!("field `ranks` is {ranks}; it must be a whole number from 1 to 4096")
+            );
+        }
         assert!(
             error(r#"{"op":"worker","id":1,"ranks":2,"first_rank":4294967295}"#)
                 .contains("must be at most 4294967294 with 2 ranks")
@@ -548,6 +554,13 @@ mod tests {
         assert!(error(r#"{"op":"worker","id":1,"max_batched_tokens":0}"#).contains("from 1 to"));
         let long = format!(r#"{{"op":"cancel","id":[{:?}]}}"#, "é".repeat(500));
         assert!(error(&long).len() < 250, "{}", error(&long));
+        let name = "é".repeat(1 << 16);
+        for long in [
+            format!(r#"{{"op":"cancel","id":"a","{name}":1}}"#),
+            format!(r#"{{"op":"cancel","{name}":1,"{name}":1}}"#),
+        ] {
+            assert!(error(&long).len() < 250, "{}", error(&long));
+        }
     }
 
     #[test]

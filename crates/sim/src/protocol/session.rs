@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tollgate_policy::Profile;
 
+use super::parse::shortened;
 use super::{Event, Machine, Op, OpError};
 
 /// Feeds the lines of a scenario to a [`Machine`].
@@ -80,7 +81,7 @@ where
         match &op {
             Op::Submit(submission) if !self.ids.insert(submission.id.clone()) => {
                 return Err(OpError::IdUsed {
-                    id: submission.id.clone(),
+                    id: shortened(&submission.id),
                 }
                 .to_string());
             }
@@ -133,6 +134,12 @@ mod tests {
         assert_eq!(valid, [true, true, false, false]);
         assert_eq!(events[0], r#"{"event":"closed","now_us":0,"id":"x"}"#);
         assert!(events[1].contains(r#""line":3,"error":"id \"x\" was used before"#));
+        let long = format!(
+            r#"{{"op":"submit","id":"{}","isl":1}}"#,
+            "x".repeat(1 << 16)
+        );
+        let (_, events) = say(&[&long, &long]);
+        assert!(events[1].len() < 250, "{}", events[1]);
     }
 
     #[test]

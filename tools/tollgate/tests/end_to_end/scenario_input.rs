@@ -28,7 +28,7 @@ fn assert_invalid(line: &[u8], wanted: &str) {
     operations.extend_from_slice(b"\n{\"op\": \"arbitrate\"}\n");
     let played = play(&operations);
     assert_eq!(played.code, Some(2), "{shown}: {}", played.stderr);
-    assert_eq!(played.stderr, "1 of 4 lines were invalid\n");
+    assert_eq!(played.stderr, "invalid lines: 1 of 4\n");
     let events = played.events();
     let names: Vec<&str> = events
         .iter()
@@ -162,5 +162,18 @@ fn a_policy_that_is_none_is_bad_input() {
     let broken = run(files.path(), &["scenario", "--policy", "broken.yaml"], b"");
     for every in ["quantum", "colour"] {
         assert!(broken.stderr.contains(every), "{every}: {}", broken.stderr);
+    }
+}
+
+#[test]
+fn numbers_below_zero_are_refused_by_name() {
+    let files = Files::new();
+    files.write("policy.yaml", POLICY);
+    for option in ["--seed", "--slots", "--decode-weight"] {
+        let arguments = ["scenario", "--policy", "policy.yaml", option, "-1"];
+        let refused = run(files.path(), &arguments, b"");
+        assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""));
+        let wanted = format!("error: invalid value '-1' for '{option} ");
+        assert!(refused.stderr.starts_with(&wanted), "{}", refused.stderr);
     }
 }
