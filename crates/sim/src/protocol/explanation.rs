@@ -17,8 +17,13 @@ pub struct Explanation {
     /// Every class as the selection met it, in ring order; empty where it was not watched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub selection: Vec<ClassTrace>,
-    /// Every lane's head that waits after the selection.
-    pub waiting: Vec<HeadTrace>,
+    /// Every lane's head that waits after the selection; unset where that was not watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Vec<HeadTrace>>,
+    /// What is refused at the end of this turn because it may not wait (S7.2), and why each was no
+    /// dispatchable head.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<HeadTrace>,
 }
 
 /// One class in a selection.
@@ -42,7 +47,7 @@ pub struct ClassTrace {
     pub steps: Vec<String>,
 }
 
-/// One lane's head that waits.
+/// One lane's head that waits, or a request that is refused because it may not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HeadTrace {
     /// The request.
@@ -65,6 +70,8 @@ pub enum WaitsFor {
     Gate,
     /// Its fate: it can run nowhere and fails at the next sweep (S5.4).
     Failure,
+    /// The head of its lane; only what is refused can stand behind one.
+    Lane,
     /// A better head of its own class (S4.4).
     BetterHead,
     /// Its class's turn, or credit (S6).

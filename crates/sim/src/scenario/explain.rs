@@ -38,61 +38,97 @@ impl ArbiterMachine {
         }
     }
 
-    /// A submission; selections that a limit made it wait for are pointed out.
+    /// A submission. Selections that a limit made it wait for are pointed out, and the dry one before
+    /// a refusal is explained in full (S7.1).
     pub(super) fn submit_explained(&mut self, submission: &Submission, out: &mut Vec<Event>) {
+        if !self.has_limits() {
+            return self.submit(submission, out);
+        }
+        let before = self.arbiter.state();
         let mut events = Vec::new();
         self.submit(submission, &mut events);
+        // The copy is what the first selection saw if its sweep had nothing to do. Nobody saw what
+        // the arbiter was like between two selections.
+        let swept_nothing = matches!(events.first(), Some(Event::Dispatched { .. }));
+        let mut seen = swept_nothing.then_some(before);
+        let limit = format!("a limit stood in the way of {}", submission.id);
         for event in events {
-            let selected = match &event {
-                Event::Dispatched { id, .. } => Some(id.clone()),
-                _ => None,
-            };
-            out.push(event);
-            if let Some(id) = selected {
-                let why = format!(
-                    "a limit stood in the way of {}, so selections ran before it was judged (S7.1)",
-                    submission.id
-                );
-                out.push(Event::Explain(Box::new(Explanation {
-                    now_us: self.now_us(),
-                    dispatched: Some(id),
-                    why,
-                    selection: Vec::new(),
-                    waiting: Vec::new(),
-                })));
+            match event {
+                Event::Dispatched { ref id, .. } => {
+                    let selection = seen
+                        .take()
+                        .map(|seen| self.class_traces(&seen, trace(&seen)));
+                    let explanation = Explanation {
+                        now_us: self.now_us(),
+                        dispatched: Some(id.clone()),
+                        why: format!("{limit}, so selections ran before it was judged (S7.1)"),
+                        selection: selection.unwrap_or_default(),
+                        waiting: None,
+                        refused: Vec::new(),
+                    };
+                    out.push(event);
+                    out.push(Event::Explain(Box::new(explanation)));
+                }
+                Event::Rejected { .. } => {
+                    // Neither the dry selection nor the refusal after it changed what counts here.
+                    let now = self.arbiter.state();
+                    let explanation = Explanation {
+                        now_us: self.now_us(),
+                        dispatched: None,
+                        why: format!("{limit}, and no class had a candidate (S7.1)"),
+                        selection: self.class_traces(&now, trace(&now)),
+                        waiting: Some(wait_trace::heads(self, &now)),
+                        refused: Vec::new(),
+                    };
+                    out.push(Event::Explain(Box::new(explanation)));
+                    out.push(event);
+                }
+                event => out.push(event),
             }
         }
+    }
+
+    /// Whether a submission may cause selections.
+    fn has_limits(&self) -> bool {
+        let classes = self.arbiter.profile().classes();
+        classes.iter().any(|class| {
+            class.request_queue_limit_per_worker.is_some()
+                || class.raw_isl_token_queue_limit_per_worker.is_some()
+                || class.cached_token_queue_limit_per_worker.is_some()
+        })
     }
 
     /// Puts the explanation of the one selection behind its dispatch, or at the end if it was dry.
     fn explain(&self, before: &State, from: usize, out: &mut Vec<Event>) {
         let played = trace(before);
+        let after = self.arbiter.state();
+        let refused = wait_trace::refused(self, before, &after, &out[from..]);
         let dispatched = out[from..]
             .iter()
             .position(|event| matches!(event, Event::Dispatched { .. }));
         let at = dispatched.map_or(out.len(), |offset| from + offset + 1);
-        let (id, why) = match out.get(at - 1) {
+        let (id, why, left) = match out.get(at - 1) {
             Some(Event::Dispatched {
                 id, class, worker, ..
             }) if dispatched.is_some() => {
                 let because = played.winner.as_ref().map_or("", |winner| winner.because);
                 let (worker, rank) = (worker.worker, worker.rank);
-                (
-                    Some(id.clone()),
-                    format!("{class} sent {id} to [{worker}, {rank}]: {because}"),
-                )
+                let why = format!("{class} sent {id} to [{worker}, {rank}]: {because}");
+                (Some(id.clone()), why, &after)
             }
-            _ => (
-                None,
-                "no class had a candidate: nothing was granted, nothing changed".to_owned(),
-            ),
+            _ => {
+                let why = "no class had a candidate: nothing was granted, nothing changed";
+                // What is refused (S7.2) waited while the selection ran.
+                (None, why.to_owned(), before)
+            }
         };
         let explanation = Explanation {
             now_us: self.now_us(),
             dispatched: id,
             why,
             selection: self.class_traces(before, played),
-            waiting: wait_trace::heads(self, &self.arbiter.state()),
+            waiting: Some(wait_trace::heads(self, left)),
+            refused,
         };
         out.insert(at, Event::Explain(Box::new(explanation)));
     }

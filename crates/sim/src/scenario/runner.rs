@@ -9,6 +9,9 @@ use crate::protocol::{Event, Machine, Session};
 /// The longest line of a scenario, in bytes, its end left aside.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
+/// UTF-8's, which editors put at the start of a file; it is no part of the first line.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// Reads operations line by line, and prints the events of each before it reads the next.
 #[derive(Debug)]
 pub struct Runner<M, L> {
@@ -81,7 +84,11 @@ where
         let mut events = Vec::new();
         while let Some(length) = next_line(&mut input, &mut line).map_err(RunError::Read)? {
             verdict.lines += 1;
-            if !self.take(&line, length, &mut events) {
+            let line = match line.strip_prefix(BYTE_ORDER_MARK) {
+                Some(rest) if verdict.lines == 1 => rest,
+                _ => &line,
+            };
+            if !self.take(line, length, &mut events) {
                 verdict.invalid += 1;
             }
             for event in events.drain(..) {

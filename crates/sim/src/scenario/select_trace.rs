@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 use tollgate_arbiter::{ClassIndex, State};
 use tollgate_policy::Arbitration;
 
+use crate::report::counted;
+
 /// What a selection would do in the present state.
 #[derive(Debug)]
 pub(super) struct Trace {
@@ -31,6 +33,11 @@ pub(super) struct Winner {
     pub(super) class: ClassIndex,
     pub(super) because: &'static str,
 }
+
+/// What losing the turn is in mode `exact`.
+const TURN_ENDED: &str = "turn ended";
+/// What losing the turn is in mode `page`.
+const NO_HOLDER: &str = "not the holder";
 
 /// What one class brings to a selection.
 struct Contender {
@@ -70,10 +77,19 @@ impl Contender {
         granted
     }
 
-    fn pay(&mut self, cost: u64) {
+    /// S6.2, S6.8: charges the dispatch; a class without requests or credit loses its turn, which
+    /// the mode calls `lost`.
+    fn pay(&mut self, cost: u64, lost: &str) {
         self.deficit -= cost;
-        self.steps
-            .push(format!("dispatched: paid {cost}, {} left", self.deficit));
+        let left = self.deficit;
+        self.steps.push(if left == 0 {
+            format!("dispatched: paid {cost}, 0 left: {lost}")
+        } else if self.waiting == 1 {
+            self.deficit = 0;
+            format!("dispatched: paid {cost}; class empty: {left} dropped, {lost}")
+        } else {
+            format!("dispatched: paid {cost}, {left} left")
+        });
     }
 }
 
@@ -172,7 +188,7 @@ impl Play {
                 class.turn_open = true;
             }
             if cost <= class.deficit {
-                class.pay(cost);
+                class.pay(cost, TURN_ENDED);
                 let because = if was_open {
                     "its turn was open and its deficit paid"
                 } else {
@@ -203,6 +219,9 @@ impl Play {
             .min()
             .unwrap_or(0);
         let granted_rounds = rounds.saturating_sub(kept_back);
+        if granted_rounds == 0 {
+            return;
+        }
         for class in self
             .contenders
             .iter_mut()
@@ -210,9 +229,9 @@ impl Play {
         {
             let granted = class.grant(granted_rounds);
             let deficit = class.deficit;
+            let rounds = counted(rounds, "round");
             class.steps.push(format!(
-                "fast-forward, {rounds} rounds to the first that can pay: {granted} granted, \
-                 deficit {deficit}"
+                "fast-forward, {rounds} to the first that can pay: {granted} granted, deficit {deficit}"
             ));
         }
     }
@@ -227,7 +246,7 @@ impl Play {
             let class = &mut self.contenders[at];
             match class.cost {
                 Some(cost) if cost <= class.deficit => {
-                    class.pay(cost);
+                    class.pay(cost, NO_HOLDER);
                     return (at, "it held the turn and its deficit paid");
                 }
                 Some(cost) => {
@@ -257,7 +276,7 @@ impl Play {
             .find(can_pay)
             .expect("the fast-forward made one able to pay");
         if let Some(cost) = self.contenders[at].cost {
-            self.contenders[at].pay(cost);
+            self.contenders[at].pay(cost, NO_HOLDER);
         }
         (
             at,
@@ -283,7 +302,7 @@ fn end_turn(class: &mut Contender, at: usize, ring: &mut VecDeque<usize>) {
 fn page_visit(class: &mut Contender) -> Option<&'static str> {
     let cost = class.cost_or_note()?;
     if cost <= class.deficit {
-        class.pay(cost);
+        class.pay(cost, NO_HOLDER);
         return Some("it was visited and its deficit paid");
     }
     let granted = class.grant(1);
@@ -295,6 +314,6 @@ fn page_visit(class: &mut Contender) -> Option<&'static str> {
         class.steps.push(format!("{deficit} cannot pay {cost}"));
         return None;
     }
-    class.pay(cost);
+    class.pay(cost, NO_HOLDER);
     Some("it was visited and the grant paid")
 }

@@ -11,7 +11,7 @@ impl ArbiterMachine {
     pub(super) fn submit(&mut self, submission: &Submission, out: &mut Vec<Event>) {
         let Some(ticket) = self.slots.take() else {
             let slots = self.arbiter.capacities().slots;
-            let error = format!("no room: {slots} requests are live, which is as many as may be");
+            let error = format!("no room: as many requests are live as may be, {slots}");
             out.push(self.invalid(error));
             return;
         };

@@ -1,4 +1,6 @@
-//! Why each lane's head waits, for people.
+//! Why each lane's head waits, and why what may not wait was refused, for people.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use tollgate_arbiter::{ClassState, EndpointState, HeadState, LaneState, State};
 use tollgate_policy::ClassPolicy;
@@ -6,7 +8,7 @@ use tollgate_policy::ClassPolicy;
 use super::ArbiterMachine;
 use super::select_trace::{Winner, trace};
 use super::translate::lane_of;
-use crate::protocol::{HeadTrace, WaitsFor};
+use crate::protocol::{Event, HeadTrace, WaitsFor};
 
 /// What fractional thresholds refer to where a worker does not say (S5.1).
 const MAX_BATCHED_TOKENS_UNSET: u64 = 10_000_000;
@@ -44,6 +46,74 @@ pub(super) fn heads(machine: &ArbiterMachine, state: &State) -> Vec<HeadTrace> {
         }
     }
     heads
+}
+
+/// What `events`, the turn's last, refuse because it may not wait (S7.2), and why each was no
+/// dispatchable head. `before` is the state before the turn's last selection, `after` at its end.
+pub(super) fn refused(
+    machine: &ArbiterMachine,
+    before: &State,
+    after: &State,
+    events: &[Event],
+) -> Vec<HeadTrace> {
+    let (refused, gone) = fates(events);
+    if refused.is_empty() {
+        return Vec::new();
+    }
+    let mut traces = Vec::new();
+    for class in &before.classes {
+        for lane in &class.lanes {
+            // The best that was left in the lane was its head.
+            let mut head: Option<String> = None;
+            for entry in &lane.entries {
+                let id = machine.names.id_of_ticket(entry.ticket);
+                if gone.contains(id.as_str()) {
+                    continue;
+                }
+                if let Some(&at) = refused.get(id.as_str()) {
+                    let (waits_for, why) = match (&head, lane.head) {
+                        (Some(head), _) => (WaitsFor::Lane, format!("{head} stands before it")),
+                        (None, HeadState::Shut { busy, eligible }) if gone.is_empty() => {
+                            let why = gate(machine, after, class, lane, busy, eligible);
+                            (WaitsFor::Gate, why)
+                        }
+                        (None, _) => {
+                            let busy = busy_endpoints(machine, after, class, lane);
+                            (WaitsFor::Gate, format!("its gate was shut{busy}"))
+                        }
+                    };
+                    let trace = HeadTrace {
+                        id: id.clone(),
+                        class: class.name.to_string(),
+                        lane: lane_of(lane.endpoint),
+                        waits_for,
+                        why,
+                    };
+                    traces.push((at, trace));
+                }
+                head.get_or_insert(id);
+            }
+        }
+    }
+    traces.sort_by_key(|(at, _)| *at);
+    traces.into_iter().map(|(_, trace)| trace).collect()
+}
+
+/// By id: the places of what was rejected, and what else left its lane.
+fn fates(events: &[Event]) -> (BTreeMap<&str, usize>, BTreeSet<&str>) {
+    let (mut refused, mut gone) = (BTreeMap::new(), BTreeSet::new());
+    for (at, event) in events.iter().enumerate() {
+        match event {
+            Event::Rejected { id, .. } => {
+                refused.insert(id.as_str(), at);
+            }
+            Event::Dispatched { id, .. } | Event::Expired { id, .. } | Event::Failed { id, .. } => {
+                gone.insert(id.as_str());
+            }
+            _ => {}
+        }
+    }
+    (refused, gone)
 }
 
 /// A head that its gate would let through.
@@ -85,12 +155,7 @@ fn gate(
     busy: u32,
     eligible: u32,
 ) -> String {
-    let policy = machine
-        .arbiter
-        .profile()
-        .classes()
-        .iter()
-        .find(|policy| policy.name == class.name);
+    let policy = policy_of(machine, class);
     let mut why = match (
         lane.endpoint,
         policy.and_then(|policy| policy.busy_worker_ratio),
@@ -101,15 +166,33 @@ fn gate(
             "{busy} of {eligible} eligible endpoints are busy, busy_worker_ratio is {ratio}"
         ),
     };
+    why.push_str(&busy_endpoints(machine, state, class, lane));
+    why
+}
+
+/// Behind a colon, each endpoint that is busy for the lane and why; nothing if there is none.
+fn busy_endpoints(
+    machine: &ArbiterMachine,
+    state: &State,
+    class: &ClassState,
+    lane: &LaneState,
+) -> String {
+    let policy = policy_of(machine, class);
     let busy_here = state.endpoints.iter().filter(|endpoint| {
         endpoint.busy_for.contains(&class.index)
             && lane.endpoint.is_none_or(|pin| pin == endpoint.endpoint)
     });
+    let mut text = String::new();
     for (at, endpoint) in busy_here.enumerate() {
-        why.push_str(if at == 0 { ": " } else { "; " });
-        why.push_str(&busy_endpoint(machine, endpoint, policy));
+        text.push_str(if at == 0 { ": " } else { "; " });
+        text.push_str(&busy_endpoint(machine, endpoint, policy));
     }
-    why
+    text
+}
+
+fn policy_of<'m>(machine: &'m ArbiterMachine, class: &ClassState) -> Option<&'m ClassPolicy> {
+    let mut classes = machine.arbiter.profile().classes().iter();
+    classes.find(|policy| policy.name == class.name)
 }
 
 /// Everything that makes `endpoint` busy for a class.
