@@ -13,8 +13,9 @@ pub struct Capacities {
     /// Endpoint numbers: known endpoints, and departed ones that live requests refer to.
     /// 1 to [`ENDPOINTS_MAX`]. Default 2,048.
     pub endpoints: u32,
-    /// 64-byte blocks for the variable parts of waiting requests: a block for required taints, for
-    /// each 4 hints, for each 8 allowed workers. 0 to 2^28. Default 65,536.
+    /// 64-byte blocks for the variable parts of live requests: a request that has hints, an allow-list
+    /// or required taints takes one, and one more for each 4 hints and for each 8 allowed workers; a
+    /// pinned one takes one at most, for its taints. 0 to 2^28. Default 65,536.
     pub extension_blocks: u32,
     /// The largest `max_attempts` that a policy may ask for. 1 to 255. Default 3. A slot keeps room
     /// for that many less one endpoints to avoid.
