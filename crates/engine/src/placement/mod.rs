@@ -1,0 +1,1 @@
+//! Which core a thread runs on.

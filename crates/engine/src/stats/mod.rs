@@ -1,0 +1,1 @@
+//! What the engine counts and measures.

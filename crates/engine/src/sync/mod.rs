@@ -1,0 +1,1 @@
+//! What the shards and the arbiter share besides rings.
