@@ -1,5 +1,7 @@
 //! Capacities, fixed when an arbiter is built, and the errors of exceeding them.
 
+use crate::WorkerId;
+
 /// How much an arbiter can hold. Everything is allocated when it is built, nothing after (S12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacities {
@@ -20,8 +22,31 @@ pub struct Capacities {
     /// The largest `max_attempts` that a policy may ask for. 1 to 255. Default 3. A slot keeps room
     /// for that many less one endpoints to avoid.
     pub attempts: u8,
+    /// Egress groups, each with a room of its own (S5.1): worker w is in group
+    /// `w % egress_groups`, with all its ranks. 1 to [`EGRESS_GROUPS_MAX`]. Default 1.
+    pub egress_groups: u16,
 }
 
+impl Capacities {
+    /// The egress group of a worker, known or not: a pure function of its id.
+    ///
+    /// ```
+    /// # use tollgate_arbiter::{Capacities, WorkerId};
+    /// let capacities = Capacities { egress_groups: 3, ..Capacities::default() };
+    /// assert_eq!(capacities.egress_group(WorkerId(7)), 1);
+    /// ```
+    ///
+    /// # Panics
+    /// If there are no groups, with which no arbiter is built.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "below a u16")]
+    pub const fn egress_group(&self, worker: WorkerId) -> u16 {
+        (worker.0 % self.egress_groups as u64) as u16
+    }
+}
+
+/// The largest [`Capacities::egress_groups`].
+pub const EGRESS_GROUPS_MAX: u16 = 64;
 /// The largest [`Capacities::slots`].
 pub const SLOTS_MAX: u32 = 1 << 24;
 /// The largest [`Capacities::classes`].
@@ -44,6 +69,7 @@ impl Default for Capacities {
             endpoints: 2_048,
             extension_blocks: 1 << 16,
             attempts: 3,
+            egress_groups: 1,
         }
     }
 }
@@ -63,6 +89,8 @@ pub enum Resource {
     ExtensionBlocks,
     /// [`Capacities::attempts`].
     Attempts,
+    /// [`Capacities::egress_groups`].
+    EgressGroups,
     /// [`TAINTS_MAX`].
     Taints,
     /// Changes of a class's order while entries of before wait or run; 62.
@@ -80,6 +108,7 @@ impl Resource {
             Self::Endpoints => "endpoints",
             Self::ExtensionBlocks => "extension_blocks",
             Self::Attempts => "attempts",
+            Self::EgressGroups => "egress_groups",
             Self::Taints => "taints",
             Self::OrderChanges => "order_changes",
         }

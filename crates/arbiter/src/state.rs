@@ -155,7 +155,7 @@ pub struct EndpointState {
     pub available: bool,
     /// Its worker is overloaded.
     pub overloaded: bool,
-    /// Its egress is full (S5.1).
+    /// Its egress is full (S5.1): its own, or its egress group's.
     pub shut: bool,
     /// The number of the last dispatch to it; 0 is never (S10.1).
     pub last_use: u64,

@@ -89,6 +89,7 @@ impl Run {
             endpoints: 64,
             extension_blocks: 4_096,
             attempts: 3,
+            egress_groups: 1,
         };
         let arbiter = Arbiter::build(file.profile(None), capacities, Options::default());
         let slots = capacities.slots as usize;

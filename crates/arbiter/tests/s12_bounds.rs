@@ -78,6 +78,7 @@ fn s12_the_smallest_capacities_work() {
         endpoints: 1,
         extension_blocks: 0,
         attempts: 1,
+        egress_groups: 1,
     };
     let profile = classes_and(&["a quantum: 10"], "max_attempts: 1");
     let mut world = World::sized(&profile, capacities);

@@ -191,7 +191,7 @@ impl<P> Arbiter<P> {
             active: slot.active,
             available: worker.is_some_and(|worker| worker.available),
             overloaded: worker.is_some_and(|worker| worker.overloaded),
-            shut: slot.shut,
+            shut: slot.shut || self.is_group_shut(slot.endpoint.worker),
             last_use: slot.last_use,
             busy_for: busy.map(|&class| ClassIndex(class)).collect(),
         }

@@ -9,9 +9,11 @@
 //! | [`remove`] | cancel, sweep, credit cuts, impatience, stop (S5.5, S6.6, S7.2, S11) |
 //! | [`feedback`] | `prefill_done`, `complete`, `requeue` (S9) |
 //! | [`workers`] | worker records, load, shut and open (S5, S9) |
+//! | [`egress`] | rooms of egress groups (S5.1) |
 //! | [`reload`] | another policy (S3.7) |
 //! | [`inspect`] | the whole state, and the invariants |
 
+mod egress;
 mod feedback;
 mod inspect;
 mod reload;
@@ -23,9 +25,12 @@ mod workers;
 
 use tollgate_policy::{Arbitration, OverloadAction, Profile};
 
+use self::egress::UNBOUNDED_ROOM;
 pub use self::select::{TurnBudget, TurnReport};
 use crate::bits::BitRows;
-use crate::capacity::{CLASSES_MAX, ENDPOINTS_MAX, EXTENSION_BLOCKS_MAX, SLOTS_MAX, WORKERS_MAX};
+use crate::capacity::{
+    CLASSES_MAX, EGRESS_GROUPS_MAX, ENDPOINTS_MAX, EXTENSION_BLOCKS_MAX, SLOTS_MAX, WORKERS_MAX,
+};
 use crate::class::Class;
 use crate::deadline::Deadlines;
 use crate::drr::Ring;
@@ -105,6 +110,8 @@ pub struct Arbiter<P> {
 
     endpoints: Endpoints,
     gates: Gates,
+    /// By egress group: how many more dispatches its endpoints take.
+    rooms: Vec<u32>,
     load_tree: LoadTree,
 
     classes: Vec<Class>,
@@ -169,6 +176,7 @@ impl<P> Arbiter<P> {
             impatient: Vec::with_capacity(slots),
             endpoints: Endpoints::new(&capacities),
             gates: Gates::new(classes, endpoints),
+            rooms: vec![UNBOUNDED_ROOM; usize::from(capacities.egress_groups)],
             load_tree: LoadTree::new(endpoints),
             classes: (0..classes).map(|_| Class::unused()).collect(),
             table: Vec::with_capacity(classes),
@@ -267,6 +275,12 @@ fn check_ranges(capacities: &Capacities) -> Result<(), BuildError> {
             EXTENSION_BLOCKS_MAX,
         ),
         (Resource::Attempts, u32::from(capacities.attempts), 1, 255),
+        (
+            Resource::EgressGroups,
+            u32::from(capacities.egress_groups),
+            1,
+            u32::from(EGRESS_GROUPS_MAX),
+        ),
     ];
     for (what, found, min, max) in ranges {
         if !(min..=max).contains(&found) {

@@ -146,6 +146,7 @@ impl<P> Arbiter<P> {
         self.ring.forget(at, slot);
         self.outstanding += 1;
         self.close_account(class);
+        self.use_room(self.endpoints.slot(number).endpoint.worker);
 
         sink.event(Event::Dispatched(Dispatch {
             ticket: entry.ticket(slot),

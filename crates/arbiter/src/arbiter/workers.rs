@@ -150,15 +150,20 @@ impl<P> Arbiter<P> {
     fn set_shut(&mut self, endpoint: Endpoint, shut: bool) -> Result<(), Stale> {
         let number = self.known_number(endpoint)?;
         self.endpoints.slot_mut(number).shut = shut;
-        let is_overloaded = self
-            .endpoints
-            .worker(endpoint.worker)
-            .is_some_and(|w| w.overloaded);
+        self.settle_forced(number);
+        Ok(())
+    }
+
+    /// After a reason that makes an endpoint busy whatever its load came or went.
+    pub(super) fn settle_forced(&mut self, number: u32) {
+        let slot = self.endpoints.slot(number);
+        let worker = slot.endpoint.worker;
+        let is_overloaded = self.endpoints.worker(worker).is_some_and(|w| w.overloaded);
+        let is_shut = slot.shut || self.is_group_shut(worker);
         self.gates
-            .set_forced(number, shut || is_overloaded && self.holds_on_overload());
+            .set_forced(number, is_shut || is_overloaded && self.holds_on_overload());
         self.settle_competes(number);
         self.settle_busy(number);
-        Ok(())
     }
 
     fn known_number(&mut self, endpoint: Endpoint) -> Result<u32, Stale> {
@@ -209,8 +214,9 @@ impl<P> Arbiter<P> {
             is_available,
             is_available && (holds || !is_overloaded),
         );
+        let is_shut = slot.shut || self.is_group_shut(slot.endpoint.worker);
         self.gates
-            .set_forced(number, slot.shut || is_overloaded && holds);
+            .set_forced(number, is_shut || is_overloaded && holds);
         if let Some(worker) = worker {
             self.carry_taints(number, worker.taints);
         }

@@ -142,6 +142,7 @@ impl<'a, O: Observer> Run<'a, O> {
             endpoints: setup.workers,
             extension_blocks: 0,
             attempts: setup.profile.max_attempts(),
+            egress_groups: 1,
         };
         let mut arbiter = Arbiter::build(setup.profile, capacities, Options { seed: setup.seed })?;
         for id in 1..=u64::from(setup.workers) {
