@@ -149,6 +149,7 @@ impl Run {
             endpoints: 12,
             extension_blocks: 24,
             attempts: 4,
+            egress_groups: 1,
         };
         Self {
             arbiter: Arbiter::build(profile, capacities, Options { seed }).expect("it fits"),
