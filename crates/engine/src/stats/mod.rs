@@ -2,3 +2,4 @@
 #![cfg_attr(not(test), expect(dead_code, reason = "its writers are still to come"))]
 
 mod histogram;
+mod record;
