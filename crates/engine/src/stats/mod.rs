@@ -1,5 +1,292 @@
 //! What the engine counts and measures.
-#![cfg_attr(not(test), expect(dead_code, reason = "its writers are still to come"))]
+//!
+//! Any thread reads everything at any time through [`Stats`], without a lock and without the help of
+//! those who count: an idle or blocked shard holds no reader up, and everything that it counted so
+//! far is in every answer. Reading changes nothing, so asking twice loses and doubles nothing.
+//!
+//! Each number has one writer: the core, or the thread of a shard. [`create`] makes all writing ends
+//! together; `counters` has them, `histogram` measures durations, `board` shows classes and
+//! endpoints through `record`, and `share` compares service with quanta.
+#![cfg_attr(
+    not(test),
+    expect(
+        dead_code,
+        reason = "the core and the shards, which write, are being built"
+    )
+)]
 
+pub(crate) mod board;
+mod counters;
+mod gauges;
 mod histogram;
 mod record;
+pub(crate) mod share;
+mod snapshot;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crossbeam::utils::CachePadded;
+use tollgate_arbiter::{ClassIndex, Nanos};
+
+pub(crate) use self::counters::{CoreStats, EgressStats, IngressStats};
+pub use self::gauges::{ClassGauges, EndpointGauges};
+pub use self::snapshot::*;
+
+use self::board::Board;
+use self::counters::{CoreCounters, Counter, EgressCounters, IngressCounters, OutletCounters};
+use self::histogram::{HistogramReader, histogram};
+
+/// What there is to count.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    pub(crate) models: Vec<ModelShape>,
+    /// The capacity of each ingress shard's ring.
+    pub(crate) ingress_rings: Vec<usize>,
+    /// The capacity of each egress shard's ring.
+    pub(crate) egress_rings: Vec<usize>,
+}
+
+/// How many places a model's tables have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ModelShape {
+    pub(crate) classes: usize,
+    pub(crate) endpoints: usize,
+}
+
+/// All ends of an engine's statistics: the core's, the ingress shards', the egress shards', and the
+/// readers'. `clock` tells the engine's time.
+pub(crate) fn create(
+    shape: &Shape,
+    clock: impl Fn() -> Nanos + Send + Sync + 'static,
+) -> (CoreStats, Vec<IngressStats>, Vec<EgressStats>, Stats) {
+    let boards = shape.models.iter();
+    let boards: Arc<[_]> = boards
+        .map(|model| Board::new(model.classes, model.endpoints))
+        .collect();
+    let core = Arc::new(CachePadded::new(CoreCounters {
+        ingress_ring_len: shape
+            .ingress_rings
+            .iter()
+            .map(|_| Counter::default())
+            .collect(),
+        egress: shape
+            .egress_rings
+            .iter()
+            .map(|_| OutletCounters::default())
+            .collect(),
+        ..CoreCounters::default()
+    }));
+    let (selection, selection_reader) = histogram();
+    let (ingress, ingress_readers) = shape.ingress_rings.iter().map(ingress_ends).unzip();
+    let (egress, egress_readers) = shape.egress_rings.iter().map(egress_ends).unzip();
+    let stats = Stats(Arc::new(Readers {
+        clock: Box::new(clock),
+        boards: Arc::clone(&boards),
+        core: Arc::clone(&core),
+        selection: selection_reader,
+        ingress: ingress_readers,
+        egress: egress_readers,
+    }));
+    let core = CoreStats {
+        counters: core,
+        boards,
+        selection,
+    };
+    (core, ingress, egress, stats)
+}
+
+fn ingress_ends(&ring_capacity: &usize) -> (IngressStats, IngressReader) {
+    let counters = Arc::new(CachePadded::new(IngressCounters::default()));
+    let reader = IngressReader {
+        counters: Arc::clone(&counters),
+        ring_capacity,
+    };
+    (IngressStats(counters), reader)
+}
+
+fn egress_ends(&ring_capacity: &usize) -> (EgressStats, EgressReader) {
+    let counters = Arc::new(CachePadded::new(EgressCounters::default()));
+    let (wait, wait_reader) = histogram();
+    let (ring, ring_reader) = histogram();
+    let reader = EgressReader {
+        counters: Arc::clone(&counters),
+        wait: wait_reader,
+        ring: ring_reader,
+        ring_capacity,
+    };
+    let stats = EgressStats {
+        counters,
+        wait,
+        ring,
+    };
+    (stats, reader)
+}
+
+/// The reading end of an engine's statistics.
+///
+/// Copies read the same numbers, on any thread, also after the engine is gone.
+#[derive(Clone)]
+pub struct Stats(Arc<Readers>);
+
+struct Readers {
+    clock: Box<dyn Fn() -> Nanos + Send + Sync>,
+    boards: Arc<[Board]>,
+    core: Arc<CachePadded<CoreCounters>>,
+    selection: HistogramReader,
+    ingress: Vec<IngressReader>,
+    egress: Vec<EgressReader>,
+}
+
+struct IngressReader {
+    counters: Arc<CachePadded<IngressCounters>>,
+    ring_capacity: usize,
+}
+
+struct EgressReader {
+    counters: Arc<CachePadded<EgressCounters>>,
+    wait: HistogramReader,
+    ring: HistogramReader,
+    ring_capacity: usize,
+}
+
+impl Stats {
+    /// Everything that is counted and measured, now. Never waits for the core or for a shard.
+    ///
+    /// # Complexity
+    /// A pass over all places for classes and endpoints, and over the buckets of two histograms for
+    /// each egress shard. Allocates.
+    #[must_use]
+    pub fn read(&self) -> Snapshot {
+        let readers = &*self.0;
+        let now = (readers.clock)();
+        Snapshot {
+            models: readers
+                .boards
+                .iter()
+                .map(|board| model_snapshot(board, now))
+                .collect(),
+            core: core_snapshot(&readers.core, &readers.selection),
+            ingress: readers
+                .ingress
+                .iter()
+                .zip(&readers.core.ingress_ring_len)
+                .map(|(reader, ring_len)| reader.read(ring_len))
+                .collect(),
+            egress: readers
+                .egress
+                .iter()
+                .zip(&readers.core.egress)
+                .map(|(reader, outlet)| reader.read(outlet))
+                .collect(),
+        }
+    }
+
+    /// Names classes of a model by their places; places that are not named keep their names. Called
+    /// by one thread at a time for each model: the one that loads a policy.
+    pub(crate) fn set_names<'a>(
+        &self,
+        model: usize,
+        names: impl IntoIterator<Item = (ClassIndex, &'a str)>,
+    ) {
+        self.0.boards[model].set_names(names);
+    }
+}
+
+impl fmt::Debug for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stats")
+            .field("models", &self.0.boards.len())
+            .field("ingress", &self.0.ingress.len())
+            .field("egress", &self.0.egress.len())
+            .finish_non_exhaustive()
+    }
+}
+
+fn model_snapshot(board: &Board, now: Nanos) -> ModelSnapshot {
+    let classes = board.classes().into_iter().map(|(index, name, row)| {
+        let oldest = if row.gauges.waiting > 0 {
+            // Nanos::MAX where none was found yet: a wait of 0.
+            now.saturating_sub(row.oldest_submitted_at)
+        } else {
+            Nanos(0)
+        };
+        ClassSnapshot {
+            index,
+            name,
+            gauges: row.gauges,
+            oldest_wait_ns: oldest.0,
+            share: row.share,
+        }
+    });
+    let endpoints = board.endpoints().into_iter();
+    ModelSnapshot {
+        classes: classes.collect(),
+        endpoints: endpoints
+            .map(|(index, gauges)| EndpointSnapshot { index, gauges })
+            .collect(),
+    }
+}
+
+fn core_snapshot(core: &CoreCounters, selection: &HistogramReader) -> CoreSnapshot {
+    CoreSnapshot {
+        turns: core.turns.value(),
+        busy_ns: core.busy_ns.value(),
+        idle_ns: core.idle_ns.value(),
+        parks: core.parks.value(),
+        dispatches: core.dispatches.value(),
+        intake: core.intake.value(),
+        stale: core.stale.value(),
+        unknown_names: core.unknown_names.value(),
+        selection: timing(selection),
+    }
+}
+
+impl IngressReader {
+    fn read(&self, ring_len: &Counter) -> IngressSnapshot {
+        let counters = &self.counters;
+        IngressSnapshot {
+            accepted: counters.accepted.value(),
+            refused_full: counters.refused_full.value(),
+            refused_closed: counters.refused_closed.value(),
+            refused_invalid: counters.refused_invalid.value(),
+            cancels_by_mail: counters.cancels_by_mail.value(),
+            unknown_names: counters.unknown_names.value(),
+            ring_len: ring_len.value(),
+            ring_capacity: self.ring_capacity as u64,
+        }
+    }
+}
+
+impl EgressReader {
+    fn read(&self, outlet: &OutletCounters) -> EgressSnapshot {
+        let counters = &self.counters;
+        EgressSnapshot {
+            delivered: counters.delivered.value(),
+            outcomes: counters.outcomes.value(),
+            returned: counters.returned.value(),
+            releases_by_mail: counters.releases_by_mail.value(),
+            wait: timing(&self.wait),
+            ring: timing(&self.ring),
+            ring_len: outlet.ring_len.value(),
+            ring_capacity: self.ring_capacity as u64,
+            outbox_len: outlet.outbox_len.value(),
+            lost: outlet.lost.value(),
+        }
+    }
+}
+
+fn timing(reader: &HistogramReader) -> Timing {
+    let histogram = reader.read();
+    let (min_ns, max_ns) = reader.extremes_of(&histogram);
+    Timing {
+        sum_ns: reader.sum_nanos(),
+        min_ns,
+        max_ns,
+        clamped: reader.clamped(),
+        histogram,
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
