@@ -28,15 +28,17 @@ pub(crate) struct ClassRow {
 /// thread reads.
 #[derive(Debug)]
 pub(crate) struct Board {
+    name: Arc<str>,
     classes: Box<[Record<CLASS_WORDS>]>,
     endpoints: Box<[Record<ENDPOINT_WORDS>]>,
     names: ArcSwap<Vec<Arc<str>>>,
 }
 
 impl Board {
-    /// An empty board with so many places.
-    pub(crate) fn new(classes: usize, endpoints: usize) -> Self {
+    /// An empty board of a model, with so many places.
+    pub(crate) fn new(name: &str, classes: usize, endpoints: usize) -> Self {
         Self {
+            name: Arc::from(name),
             classes: (0..classes).map(|_| Record::new()).collect(),
             endpoints: (0..endpoints).map(|_| Record::new()).collect(),
             names: ArcSwap::from_pointee(Vec::new()),
@@ -68,6 +70,11 @@ impl Board {
             }
         }
         self.names.store(Arc::new(table));
+    }
+
+    /// The model's name.
+    pub(crate) fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
     /// The classes, by place, with their names.
@@ -292,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_class_is_shown_as_published_until_its_place_is_free() {
-        let board = Board::new(3, 0);
+        let board = Board::new("m", 3, 0);
         assert_eq!(board.classes(), []);
         let first = row(100);
         let mut second = row(u64::MAX - 100);
@@ -317,7 +324,7 @@ mod tests {
 
     #[test]
     fn names_change_at_their_places_only() {
-        let board = Board::new(4, 0);
+        let board = Board::new("m", 4, 0);
         for place in 0..4 {
             board.publish_class(ClassIndex(place), Some(&row(0)));
         }
@@ -334,7 +341,7 @@ mod tests {
 
     #[test]
     fn an_endpoint_is_shown_as_published_until_its_place_is_free() {
-        let board = Board::new(0, 3);
+        let board = Board::new("m", 0, 3);
         let mut other = endpoint(7, 0);
         other.available = false;
         other.overloaded = true;

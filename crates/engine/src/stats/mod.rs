@@ -40,18 +40,18 @@ use self::histogram::{HistogramReader, histogram};
 /// What there is to count.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
-    pub(crate) models: Vec<ModelShape>,
-    /// The capacity of each ingress shard's ring.
-    pub(crate) ingress_rings: Vec<usize>,
-    /// The capacity of each egress shard's ring.
-    pub(crate) egress_rings: Vec<usize>,
-}
-
-/// How many places a model's tables have.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ModelShape {
+    /// The models' names.
+    pub(crate) models: Vec<Box<str>>,
+    /// Places for classes in each model's tables.
     pub(crate) classes: usize,
+    /// Places for endpoints in each model's tables: more than the largest number of one.
     pub(crate) endpoints: usize,
+    pub(crate) ingress_shards: usize,
+    pub(crate) egress_shards: usize,
+    /// Records in an ingress ring.
+    pub(crate) ring: usize,
+    /// Deliveries in an egress ring.
+    pub(crate) dispatch_ring: usize,
 }
 
 /// All ends of an engine's statistics: the core's, the ingress shards', the egress shards', and the
@@ -62,24 +62,22 @@ pub(crate) fn create(
 ) -> (CoreStats, Vec<IngressStats>, Vec<EgressStats>, Stats) {
     let boards = shape.models.iter();
     let boards: Arc<[_]> = boards
-        .map(|model| Board::new(model.classes, model.endpoints))
+        .map(|name| Board::new(name, shape.classes, shape.endpoints))
         .collect();
     let core = Arc::new(CachePadded::new(CoreCounters {
-        ingress_ring_len: shape
-            .ingress_rings
-            .iter()
+        ingress_ring_len: (0..shape.ingress_shards)
             .map(|_| Counter::default())
             .collect(),
-        egress: shape
-            .egress_rings
-            .iter()
+        egress: (0..shape.egress_shards)
             .map(|_| OutletCounters::default())
             .collect(),
         ..CoreCounters::default()
     }));
     let (selection, selection_reader) = histogram();
-    let (ingress, ingress_readers) = shape.ingress_rings.iter().map(ingress_ends).unzip();
-    let (egress, egress_readers) = shape.egress_rings.iter().map(egress_ends).unzip();
+    let ingress = (0..shape.ingress_shards).map(|_| ingress_ends(shape.ring));
+    let (ingress, ingress_readers) = ingress.unzip();
+    let egress = (0..shape.egress_shards).map(|_| egress_ends(shape.dispatch_ring));
+    let (egress, egress_readers) = egress.unzip();
     let stats = Stats(Arc::new(Readers {
         clock: Box::new(clock),
         boards: Arc::clone(&boards),
@@ -96,7 +94,7 @@ pub(crate) fn create(
     (core, ingress, egress, stats)
 }
 
-fn ingress_ends(&ring_capacity: &usize) -> (IngressStats, IngressReader) {
+fn ingress_ends(ring_capacity: usize) -> (IngressStats, IngressReader) {
     let counters = Arc::new(CachePadded::new(IngressCounters::default()));
     let reader = IngressReader {
         counters: Arc::clone(&counters),
@@ -105,7 +103,7 @@ fn ingress_ends(&ring_capacity: &usize) -> (IngressStats, IngressReader) {
     (IngressStats(counters), reader)
 }
 
-fn egress_ends(&ring_capacity: &usize) -> (EgressStats, EgressReader) {
+fn egress_ends(ring_capacity: usize) -> (EgressStats, EgressReader) {
     let counters = Arc::new(CachePadded::new(EgressCounters::default()));
     let (wait, wait_reader) = histogram();
     let (ring, ring_reader) = histogram();
@@ -221,6 +219,7 @@ fn model_snapshot(board: &Board, now: Nanos) -> ModelSnapshot {
     });
     let endpoints = board.endpoints().into_iter();
     ModelSnapshot {
+        name: board.name(),
         classes: classes.collect(),
         endpoints: endpoints
             .map(|(index, gauges)| EndpointSnapshot { index, gauges })

@@ -27,6 +27,8 @@ pub struct Snapshot {
 /// One model. The core publishes it at least every millisecond while it turns, and before it sleeps.
 #[derive(Clone, Debug)]
 pub struct ModelSnapshot {
+    /// Its name.
+    pub name: Arc<str>,
     /// Its classes, by place; also those that drain (S3.7).
     pub classes: Vec<ClassSnapshot>,
     /// Its known endpoints, by place.

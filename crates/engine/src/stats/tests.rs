@@ -9,11 +9,14 @@ use super::board::ClassRow;
 use super::*;
 
 fn shape() -> Shape {
-    let model = |classes, endpoints| ModelShape { classes, endpoints };
     Shape {
-        models: vec![model(2, 1), model(1, 3)],
-        ingress_rings: vec![64, 128],
-        egress_rings: vec![256, 512],
+        models: vec!["first".into(), "second".into()],
+        classes: 2,
+        endpoints: 3,
+        ingress_shards: 2,
+        egress_shards: 2,
+        ring: 64,
+        dispatch_ring: 256,
     }
 }
 
@@ -61,20 +64,17 @@ fn the_reading_end_goes_anywhere() {
 fn a_new_engine_has_counted_nothing() {
     let ((_core, _ingress, _egress, stats), _hand) = created();
     let read = stats.read();
-    assert_eq!(read.models.len(), 2);
+    let names = read.models.iter().map(|model| &*model.name);
+    assert!(names.eq(["first", "second"]));
     assert!(read.models.iter().all(|model| model.classes.is_empty()));
     assert!(read.models.iter().all(|model| model.endpoints.is_empty()));
     assert_eq!(
         (read.core.turns, read.core.selection.histogram.len()),
         (0, 0)
     );
-    let capacities = |shard: usize| {
-        (
-            read.ingress[shard].ring_capacity,
-            read.egress[shard].ring_capacity,
-        )
-    };
-    assert_eq!([capacities(0), capacities(1)], [(64, 256), (128, 512)]);
+    assert_eq!((read.ingress.len(), read.egress.len()), (2, 2));
+    assert_eq!(read.ingress[1].ring_capacity, 64);
+    assert_eq!(read.egress[1].ring_capacity, 256);
     assert_eq!((read.ingress[1].accepted, read.egress[1].delivered), (0, 0));
     assert_eq!(
         (read.egress[0].wait.min_ns, read.egress[0].wait.max_ns),
@@ -143,7 +143,7 @@ fn shard_counters_are_read_where_they_belong() {
             cancels_by_mail: 4,
             unknown_names: 5,
             ring_len: 0,
-            ring_capacity: 128,
+            ring_capacity: 64,
         }
     );
     let said = &read.egress[0];
@@ -220,9 +220,8 @@ fn the_oldest_wait_is_that_of_the_reading() {
 fn a_report_waits_for_nobody_and_has_every_sample() {
     const EACH: u64 = 100_000;
     let shape = Shape {
-        models: Vec::new(),
-        ingress_rings: Vec::new(),
-        egress_rings: vec![64; 8],
+        egress_shards: 8,
+        ..shape()
     };
     let (_core, _ingress, mut shards, stats) = create(&shape, || Nanos(0));
     let mut busy = shards.pop().expect("eight shards");
