@@ -41,18 +41,20 @@ pub(crate) enum Woken {
 }
 
 /// The ringer's end: for whoever publishes work, on any thread.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Doorbell {
     shared: Arc<Shared>,
 }
 
 /// The sleeper's end, for one thread at a time. Dropping it closes.
+#[derive(Debug)]
 pub(crate) struct Sleeper {
     shared: Arc<Shared>,
     parker: Parker,
     sleep_count: u64,
 }
 
+#[derive(Debug)]
 struct Shared {
     state: CachePadded<AtomicU32>,
     unparker: Unparker,
@@ -196,3 +198,7 @@ impl Drop for Sleeper {
 #[cfg(all(test, not(loom)))]
 #[path = "doorbell_tests.rs"]
 mod tests;
+
+#[cfg(all(test, loom))]
+#[path = "doorbell_model.rs"]
+mod model;

@@ -1,17 +1,10 @@
-use std::sync::atomic::AtomicU64;
 use std::thread;
-use std::time::Instant;
 
 use super::*;
 
 /// Longer than any scheduling hiccup: a sleep that lasts so long with work at hand is lost.
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
 const SHORT: Option<Duration> = Some(Duration::from_millis(1));
-
-#[expect(clippy::disallowed_methods, reason = "a test's own watch")]
-fn now() -> Instant {
-    Instant::now()
-}
 
 #[test]
 fn who_is_awake_hears_and_is_not_woken_later() {
@@ -87,56 +80,4 @@ fn who_is_gone_does_not_come_back() {
     let (_doorbell, mut sleeper) = doorbell();
     sleeper.close();
     sleeper.sleep_unless(|| false, SHORT);
-}
-
-/// D2, D3 on real threads: every ringer publishes the next item when the last was taken, so that
-/// the sleeper is on its way to sleep, or sleeps, at nearly every ring.
-#[test]
-fn no_ring_is_lost() {
-    const RINGERS: usize = 2;
-    const ITEMS: u64 = 20_000;
-    let (doorbell, mut sleeper) = doorbell();
-    let published: [AtomicU64; RINGERS] = Default::default();
-    let taken: [AtomicU64; RINGERS] = Default::default();
-    thread::scope(|scope| {
-        for (published, taken) in published.iter().zip(&taken) {
-            let doorbell = doorbell.clone();
-            scope.spawn(move || {
-                for item in 1..=ITEMS {
-                    // ORDERING: Release with the sleeper's Acquire.
-                    published.store(item, Ordering::Release);
-                    assert_eq!(doorbell.ring(), Answer::Heard);
-                    while taken.load(Ordering::Relaxed) < item {
-                        thread::yield_now();
-                    }
-                }
-            });
-        }
-        let mut done = [0; RINGERS];
-        while done != [ITEMS; RINGERS] {
-            // ORDERING: Acquire with the ringers' Release.
-            let seen = published
-                .each_ref()
-                .map(|item| item.load(Ordering::Acquire));
-            if seen == done {
-                let look = || {
-                    published
-                        .each_ref()
-                        .map(|item| item.load(Ordering::Acquire))
-                        != done
-                };
-                let begun = now();
-                sleeper.sleep_unless(look, LONG);
-                assert!(
-                    Some(begun.elapsed()) < LONG,
-                    "{done:?} of {ITEMS}: a ring was lost"
-                );
-                continue;
-            }
-            done = seen;
-            for (taken, done) in taken.iter().zip(done) {
-                taken.store(done, Ordering::Relaxed);
-            }
-        }
-    });
 }

@@ -22,6 +22,8 @@
 //! 2^31 times. Nothing is compared with letters that were collected: the collector's own check
 //! judges those, and a slot may go through any number of generations without a letter.
 
+use std::fmt;
+
 use arrayvec::ArrayVec;
 use crossbeam::utils::CachePadded;
 
@@ -64,12 +66,13 @@ pub(crate) struct Letter {
 }
 
 /// The end that posts: any number of clones, on any threads.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Mail {
     shared: Arc<Shared>,
 }
 
 /// The end that collects: one thread at a time.
+#[derive(Debug)]
 pub(crate) struct Letterbox {
     shared: Arc<Shared>,
     /// The slot at which the next collection begins.
@@ -284,6 +287,15 @@ impl Shared {
     }
 }
 
+/// By size alone: a box may have a million words.
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("slots", &self.letters.len())
+            .finish_non_exhaustive()
+    }
+}
+
 /// What a slot's word becomes by a release; none if the release is stale.
 fn merged(word: u64, generation: u32, attempt: u8, what: Release) -> Option<u64> {
     let (flag, attempt) = match what {
@@ -331,3 +343,7 @@ fn letter(slot: usize, word: u64) -> Option<Letter> {
 #[cfg(all(test, not(loom)))]
 #[path = "mail_tests.rs"]
 mod tests;
+
+#[cfg(all(test, loom))]
+#[path = "mail_model.rs"]
+mod model;

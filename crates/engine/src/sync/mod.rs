@@ -11,4 +11,8 @@
 
 pub(crate) mod doorbell;
 pub(crate) mod mail;
+#[cfg(all(test, loom))]
+mod model;
 mod shim;
+#[cfg(all(test, not(loom)))]
+mod stress;

@@ -48,16 +48,18 @@ mod modelled {
     }
 
     /// crossbeam's parker by its contract: one token, given by `unpark`, taken by `park`.
+    #[derive(Debug)]
     pub(crate) struct Parker {
         unparker: Unparker,
     }
 
     /// The end that gives the token.
-    #[derive(Clone)]
+    #[derive(Clone, Debug)]
     pub(crate) struct Unparker {
         token: Arc<Token>,
     }
 
+    #[derive(Debug)]
     struct Token {
         given: Mutex<bool>,
         signal: Condvar,
