@@ -12,6 +12,8 @@
 //! the arbiter needs, the rest is the machine's. Not a criterion benchmark, which knows no minimum.
 #![expect(clippy::print_stdout, reason = "what it prints is its result")]
 
+use std::sync::Arc;
+
 use std::time::{Duration, Instant};
 
 use tollgate_arbiter::WorkerId;
@@ -83,7 +85,7 @@ fn by_reload(lanes: u32) -> Flipper {
         move |driver: &mut Driver| {
             driver
                 .arbiter()
-                .reload(&profile)
+                .reload(Arc::new(profile.clone()))
                 .expect("the new policy needs no more room");
         }
     };

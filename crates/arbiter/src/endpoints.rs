@@ -51,6 +51,9 @@ pub(crate) struct Slot {
     pub(crate) reported: u64,
     pub(crate) active: u64,
     pub(crate) last_use: u64,
+    /// Dispatches to it since it arrived, and their costs.
+    pub(crate) dispatched: u64,
+    pub(crate) charged_tokens: u64,
 }
 
 impl Slot {
@@ -66,6 +69,8 @@ impl Slot {
         reported: 0,
         active: 0,
         last_use: 0,
+        dispatched: 0,
+        charged_tokens: 0,
     };
 
     /// Booked prefill tokens and the external report (S9.2); saturates.

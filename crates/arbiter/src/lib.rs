@@ -43,7 +43,7 @@ mod taints;
 mod tree;
 mod worker;
 
-pub use arbiter::{Arbiter, Options, TurnBudget, TurnReport};
+pub use arbiter::{Arbiter, Options, Reloaded, TurnBudget, TurnReport};
 pub use capacity::*;
 pub use event::*;
 pub use ids::*;

@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{classes, classes_and};
 use std::collections::BTreeMap;
 use tollgate_arbiter::{
@@ -370,7 +372,7 @@ impl Run {
             76..78 => {
                 let profile =
                     &profiles[usize::try_from(draw.below(profiles.len() as u64)).expect("small")];
-                let _ = self.arbiter.reload(profile);
+                let _ = self.arbiter.reload(Arc::new(profile.clone()));
             }
             _ => {
                 let events = &mut self.events;

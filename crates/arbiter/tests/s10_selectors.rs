@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{Ask, World, classes_and};
 use tollgate_arbiter::selector::{Pool, Selector};
 use tollgate_arbiter::{
@@ -373,7 +375,7 @@ fn s10_2_an_own_selector_stays_in_force_over_reloads() {
     }
     assert_eq!(place_one(&mut arbiter, &mut slots), Endpoint::new(3, 0));
     arbiter
-        .reload(&policy("selector: round_robin"))
+        .reload(Arc::new(policy("selector: round_robin")))
         .expect("fits");
     assert_eq!(place_one(&mut arbiter, &mut slots), Endpoint::new(3, 0));
     let unused: Option<Ticket> = slots.take();
@@ -385,7 +387,7 @@ fn s10_2_a_reload_brings_another_selector() {
     let mut world = three("");
     world.load(1, 0, 100);
     assert_eq!(place(&mut world, Ask::new("a", 1)), 2);
-    world.reload(&policy("selector: round_robin"));
+    world.reload(Arc::new(policy("selector: round_robin")));
     assert_eq!(place(&mut world, Ask::new("b", 1)), 1);
     world.reload(&policy("selector: cost\ndecode_weight: 1000"));
     world.load(1, 0, 0);

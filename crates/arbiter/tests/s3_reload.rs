@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{Ask, Stage, World, classes, classes_and};
 use tollgate_arbiter::{Arbiter, Capacities, HeadState, Options, Resource};
 use tollgate_policy::{PolicyFile, Profile};
@@ -485,14 +487,20 @@ fn s3_7_a_reload_that_does_not_fit_changes_nothing() {
             4,
         ),
     ] {
-        let full = world.arbiter.reload(&profile).expect_err("b drains");
+        let full = world
+            .arbiter
+            .reload(Arc::new(profile))
+            .expect_err("b drains");
         assert_eq!(
             (full.what, full.required, full.available),
             (Resource::Classes, required, 2)
         );
     }
     let attempts = classes_and(&["a quantum: 10"], "max_attempts: 4");
-    let full = world.arbiter.reload(&attempts).expect_err("room for 3");
+    let full = world
+        .arbiter
+        .reload(Arc::new(attempts))
+        .expect_err("room for 3");
     assert_eq!(
         (full.what, full.required, full.available),
         (Resource::Attempts, 4, 3)
@@ -512,7 +520,7 @@ fn s3_7_order_changes_are_bounded_only_while_entries_of_before_remain() {
         ["lcfs", "fcfs"].map(|order| classes(&[&format!("a quantum: 1, queue_policy: {order}")]));
     let mut changes = 0;
     let full = loop {
-        match world.arbiter.reload(&orders[changes % 2]) {
+        match world.arbiter.reload(Arc::new(orders[changes % 2].clone())) {
             Ok(_) => changes += 1,
             Err(full) => break full,
         }

@@ -15,6 +15,12 @@ impl<P> Arbiter<P> {
     /// A copy of everything (S13's `state`). Allocates; O(requests + C x endpoints).
     #[must_use]
     pub fn state(&self) -> State {
+        self.state_limited(usize::MAX)
+    }
+
+    /// The same with at most `entries` waiting requests of each lane, the best first.
+    #[must_use]
+    pub fn state_limited(&self, entries: usize) -> State {
         let exact = self.is_exact();
         let in_page = |class: u16| (!exact && class != u16::MAX).then_some(ClassIndex(class));
         State {
@@ -33,7 +39,7 @@ impl<P> Arbiter<P> {
             classes: self
                 .table
                 .iter()
-                .map(|&class| self.class_state(class))
+                .map(|&class| self.class_state(class, entries))
                 .collect(),
             endpoints: self
                 .endpoints
@@ -44,7 +50,7 @@ impl<P> Arbiter<P> {
         }
     }
 
-    fn class_state(&self, index: u16) -> ClassState {
+    fn class_state(&self, index: u16, entries: usize) -> ClassState {
         let at = index as usize;
         let class = &self.classes[at];
         let node = self.ring.node(at);
@@ -72,7 +78,7 @@ impl<P> Arbiter<P> {
             }),
             limits: [0, 1, 2].map(|kind| class.effective_limit(kind, workers)),
             counters: class.counters,
-            lanes: self.lane_states(at),
+            lanes: self.lane_states(at, entries),
         }
     }
 
@@ -100,12 +106,12 @@ impl<P> Arbiter<P> {
             .map(|(lane, _)| self.lanes.get(lane).head)
     }
 
-    fn lane_states(&self, class: usize) -> Vec<LaneState> {
+    fn lane_states(&self, class: usize, entries: usize) -> Vec<LaneState> {
         self.lane_indices(class)
             .map(|(lane, number)| LaneState {
                 endpoint: (number != NONE).then(|| self.endpoints.slot(number).endpoint),
                 head: self.head_state(class, lane, number),
-                entries: self.entries_of(lane),
+                entries: self.entries_of(lane, entries),
             })
             .collect()
     }
@@ -147,8 +153,11 @@ impl<P> Arbiter<P> {
         }
     }
 
-    fn entries_of(&self, lane: u32) -> Vec<EntryState> {
+    fn entries_of(&self, lane: u32, count: usize) -> Vec<EntryState> {
         let mut ranks = Vec::new();
+        if count == 0 {
+            return Vec::new();
+        }
         self.lanes
             .for_each(lane, |slot| self.slab.rank(slot), |rank| ranks.push(rank));
         ranks.sort_unstable_by(|&a, &b| {
@@ -160,6 +169,7 @@ impl<P> Arbiter<P> {
         });
         ranks
             .into_iter()
+            .take(count)
             .map(|rank| self.entry_state(slot_of(rank)))
             .collect()
     }

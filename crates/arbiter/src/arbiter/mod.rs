@@ -12,20 +12,27 @@
 //! | [`egress`] | rooms of egress groups (S5.1) |
 //! | [`reload`] | another policy (S3.7) |
 //! | [`inspect`] | the whole state, and the invariants |
+//! | [`gauges`] | figures for a metrics board |
+//! | [`turning`] | what a loop needs that turns it for ever |
 
 mod egress;
 mod feedback;
+mod gauges;
 mod inspect;
 mod reload;
 mod remove;
 mod select;
 mod settle;
 mod submit;
+mod turning;
 mod workers;
+
+use std::sync::Arc;
 
 use tollgate_policy::{Arbitration, OverloadAction, Profile};
 
 use self::egress::UNBOUNDED_ROOM;
+pub use self::reload::Reloaded;
 pub use self::select::{TurnBudget, TurnReport};
 use crate::bits::BitRows;
 use crate::capacity::{
@@ -86,7 +93,7 @@ pub struct Arbiter<P> {
     now: Nanos,
     capacities: Capacities,
 
-    profile: Profile,
+    profile: Arc<Profile>,
     /// By the profile's class: its place in the tables.
     class_of: Vec<u16>,
     generation: u64,
@@ -129,6 +136,8 @@ pub struct Arbiter<P> {
     /// Classes whose remembered entry left without service during this event (S6.6).
     cuts: Vec<u16>,
     draining: u32,
+    /// Empty classes that left the policy keep their places.
+    holds_drained: bool,
 
     next_seq: u64,
     dispatches: u64,
@@ -158,7 +167,7 @@ impl<P> Arbiter<P> {
         let mut arbiter = Self {
             now: Nanos(0),
             capacities,
-            profile: profile.clone(),
+            profile: Arc::new(profile.clone()),
             class_of: Vec::with_capacity(classes),
             generation: 1,
             selector: shipped(profile.selector(), profile.decode_weight()),
@@ -187,6 +196,7 @@ impl<P> Arbiter<P> {
             doomed: 0,
             cuts: Vec::with_capacity(classes),
             draining: 0,
+            holds_drained: false,
             next_seq: 0,
             dispatches: 0,
             waiting: 0,
@@ -231,7 +241,7 @@ impl<P> Arbiter<P> {
 
     /// The profile in force.
     #[must_use]
-    pub const fn profile(&self) -> &Profile {
+    pub const fn profile(&self) -> &Arc<Profile> {
         &self.profile
     }
 

@@ -1,5 +1,7 @@
 //! Another policy, between two selections (S3.7).
 
+use std::sync::Arc;
+
 use tollgate_policy::Profile;
 
 use crate::arbiter::{Arbiter, fits};
@@ -8,8 +10,17 @@ use crate::order::{EPOCH_MAX, slot_of};
 use crate::selector::shipped;
 use crate::{Full, Resource};
 
+/// A policy was put in force.
+#[derive(Clone, Debug)]
+pub struct Reloaded {
+    /// Which policy is in force: 1 is the one that the arbiter was built with.
+    pub generation: u64,
+    /// The policy of before, for whoever has the time to drop it.
+    pub before: Arc<Profile>,
+}
+
 impl<P> Arbiter<P> {
-    /// Puts `profile` in force; its generation. Classes match by name and keep queue, turn, place
+    /// Puts `profile` in force. Classes match by name and keep queue, turn, place
     /// and counters; new ones join the ring's end; one that vanished takes no new requests and
     /// drains. Order keys are not recomputed, limits evict nobody.
     /// O(C x endpoints + waiting lanes).
@@ -17,24 +28,35 @@ impl<P> Arbiter<P> {
     /// # Errors
     /// Nothing is changed if the profile does not fit the capacities, those of its classes that
     /// drain included, or if a class's order changed more than 62 times while its entries waited.
-    pub fn reload(&mut self, profile: &Profile) -> Result<u64, Full> {
-        self.check_reload(profile)?;
+    pub fn reload(&mut self, profile: Arc<Profile>) -> Result<Reloaded, Full> {
+        self.check_reload(&profile)?;
         let restart = profile.arbitration() != self.profile.arbitration();
         let (kind, weight) = (self.profile.selector(), self.profile.decode_weight());
         if !self.own_selector && (kind, weight) != (profile.selector(), profile.decode_weight()) {
             self.selector = shipped(profile.selector(), profile.decode_weight());
             self.follows_standing = self.selector.follows_standing();
         }
-        self.profile = profile.clone();
-        self.adopt_classes(profile);
+        let before = std::mem::replace(&mut self.profile, Arc::clone(&profile));
+        self.adopt_classes(&profile);
         if restart {
             self.ring.restart(self.table.iter().copied());
         }
         self.settle_everything();
-        self.cut_to_dearest_heads(profile);
+        self.cut_to_dearest_heads(&profile);
         self.generation += 1;
         self.retire_drained();
-        Ok(self.generation)
+        Ok(Reloaded {
+            generation: self.generation,
+            before,
+        })
+    }
+
+    /// Whether classes that left the policy keep their places when they are empty: for as long as
+    /// requests may still come that were resolved under a policy of before. Such a request enters its
+    /// class (S3.7). At first they do not.
+    pub fn hold_drained(&mut self, hold: bool) {
+        self.holds_drained = hold;
+        self.retire_drained();
     }
 
     fn check_reload(&self, profile: &Profile) -> Result<(), Full> {
@@ -45,7 +67,7 @@ impl<P> Arbiter<P> {
                 .map(|&class| &self.classes[class as usize])
         };
         let kept = in_use()
-            .filter(|class| named(class).is_none() && !class.is_idle())
+            .filter(|class| named(class).is_none() && (self.holds_drained || !class.is_idle()))
             .count();
         fits(profile, &self.capacities, kept)?;
         let worn = in_use().any(|class| {
@@ -158,7 +180,7 @@ impl<P> Arbiter<P> {
     /// Gives up the classes that drained: they left the policy, and neither wait nor run (S3.7).
     #[inline]
     pub(super) fn retire_drained(&mut self) {
-        if self.draining > 0 {
+        if self.draining > 0 && !self.holds_drained {
             self.retire_idle();
         }
     }

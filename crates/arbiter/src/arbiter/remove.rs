@@ -50,16 +50,12 @@ impl<P> Arbiter<P> {
     /// Closes for new requests at once; ends at the drain's deadline what then still waits, in
     /// intake order (S11.3). A later stop may only shorten the drain.
     pub fn stop(&mut self, drain: Nanos, sink: &mut impl Sink<P>) {
-        let deadline = self.now.saturating_add(drain);
-        self.drain_deadline = Some(
-            self.drain_deadline
-                .map_or(deadline, |old| old.min(deadline)),
-        );
+        self.begin_drain(drain);
         self.end_drain(sink);
         self.retire_drained();
     }
 
-    fn end_drain(&mut self, sink: &mut impl Sink<P>) {
+    pub(super) fn end_drain(&mut self, sink: &mut impl Sink<P>) {
         if self.waiting == 0
             || self
                 .drain_deadline

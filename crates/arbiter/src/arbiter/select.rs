@@ -62,10 +62,12 @@ impl<P> Arbiter<P> {
         )
     }
 
-    /// The same within a budget, for a loop that must stay responsive. What is left of a sweep is
+    /// The same within a budget, for a loop that must stay responsive. A drain that is over ends first,
+    /// as a whole: then there is nothing left to be responsive to (S11.3). What is left of a sweep is
     /// done in later turns: until then a lane whose head can run nowhere counts as shut, and a head
     /// whose deadline has passed expires instead of being dispatched (S5.5).
     pub fn turn(&mut self, budget: TurnBudget, sink: &mut impl Sink<P>) -> TurnReport {
+        self.end_drain(sink);
         let mut report = TurnReport::default();
         let mut removals = budget.removals;
         loop {
@@ -165,6 +167,7 @@ impl<P> Arbiter<P> {
     /// Books a dispatch on an endpoint; its attempt.
     fn book(&mut self, slot: u32, number: u32, tokens: u32) -> u8 {
         let entry = &mut self.slab[slot];
+        let cost = entry.snapshot().cost();
         entry.attempt += 1;
         entry.set_stage(Stage::Dispatched);
         entry.set_prefilled(false);
@@ -174,6 +177,8 @@ impl<P> Arbiter<P> {
         place.active += 1;
         place.booked = place.booked.saturating_add(u64::from(tokens));
         place.last_use = self.dispatches;
+        place.dispatched += 1;
+        place.charged_tokens = place.charged_tokens.saturating_add(u64::from(cost));
         let links = &mut self.lanes.order.links[slot as usize];
         (links.a, links.b, links.c) = (number, tokens, place.incarnation);
         self.endpoints.refer(number);

@@ -11,6 +11,8 @@
 mod ask;
 mod policy;
 
+use std::sync::Arc;
+
 use std::collections::BTreeMap;
 
 pub(crate) use ask::Ask;
@@ -306,7 +308,9 @@ impl World {
     }
 
     pub(crate) fn reload(&mut self, profile: &Profile) {
-        self.arbiter.reload(profile).expect("it fits");
+        self.arbiter
+            .reload(Arc::new(profile.clone()))
+            .expect("it fits");
         self.settle();
     }
 

@@ -1,6 +1,7 @@
 //! The real arbiter behind the scenario protocol.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tollgate_arbiter::{
     self as arbiter, Arbiter, BuildError, Capacities, ClassIndex, Nanos, Options, SlotPool,
@@ -375,10 +376,10 @@ impl Machine for ArbiterMachine {
     }
 
     fn reload(&mut self, profile: &Profile, out: &mut Vec<Event>) {
-        match self.arbiter.reload(profile) {
-            Ok(generation) => {
+        match self.arbiter.reload(Arc::new(profile.clone())) {
+            Ok(reloaded) => {
                 self.learn_class_names();
-                let generation = reloads(generation);
+                let generation = reloads(reloaded.generation);
                 out.push(Event::Reloaded {
                     now_us: self.now_us(),
                     generation,
