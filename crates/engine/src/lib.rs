@@ -1,5 +1,90 @@
 //! Which waiting request goes next, and to which worker: the engine that a router process embeds.
+//!
+//! An [`Engine`] is one arbiter thread with lock-free rings around it. Threads of the embedder submit
+//! requests through [`IngressShard`]s and receive dispatches and outcomes through [`EgressShard`]s;
+//! what is dispatched is charged and booked, and stays so until the embedder says that its prefill is
+//! done and that it is complete.
+//!
+//! ```
+//! use tollgate::{Delivery, Engine, Request, Worker};
+//! use tollgate::policy::Profile;
+//!
+//! let built = Engine::builder(Profile::synthetic(None)).worker(Worker::new(7)).build::<u64>()?;
+//! let (mut ingress, mut egress) = (built.ingress, built.egress);
+//! for id in 0..3 {
+//!     ingress[0].try_submit(Request::new(512, id)).expect("there is room");
+//! }
+//! for id in 0..3 {
+//!     let Delivery::Dispatch(dispatch) = egress[0].recv()? else { panic!("the worker is free") };
+//!     assert_eq!(dispatch.payload, id);
+//!     egress[0].prefill_done(dispatch.receipt());
+//!     egress[0].complete(dispatch.receipt());
+//! }
+//! built.engine.stop()?;
+//! built.engine.join()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Who owns what
+//! | value | is | used by |
+//! |---|---|---|
+//! | [`Engine`] | the owner of the arbiter's thread; dropping it stops | one owner |
+//! | [`IngressShard`] | `Send` | one thread at a time |
+//! | [`EgressShard`] | `Send` | one thread at a time |
+//! | [`Control`], [`Releases`], [`Stats`](stats::Stats), [`Handles`] | `Clone + Send + Sync` | any thread |
+//! | [`Core`] | the arbiters as a value | whoever turns it by hand |
+//!
+//! Handles may be dropped in any order. A payload moves from the submission to its dispatch or
+//! outcome; it is handed out or dropped exactly once, and never dropped on the arbiter's thread.
+//!
+//! # Promises
+//! - Every accepted submission has exactly one outcome (S8), or its payload comes back through
+//!   [`IngressShard::take_back`] when the engine closed before it was taken in.
+//! - Nothing that releases may fail, and no call of a shard waits for the arbiter, but `recv`.
+//! - Everything is allocated when the engine is built. Control calls allocate; requests do not.
+//! - Numbers in the rules (S6.4) are those of the project's `SEMANTICS` document.
 
+mod builder;
+mod clock;
+mod control;
+mod core;
+mod delivery;
+mod directory;
+mod egress;
+mod engine;
+mod idle;
+mod ingress;
 pub mod placement;
+mod releases;
+mod request;
+mod settings;
+mod shared;
 pub mod stats;
 mod sync;
+mod ticket;
+mod wire;
+mod worker;
+
+pub use tollgate_arbiter::{
+    ClassIndex, CostSnapshot, Endpoint, FailReason, Full, Hint, LimitKind, Nanos, Outcome,
+    Rejection, State, WorkerError, WorkerId, selector,
+};
+/// Policies: reading, checking and building them.
+pub use tollgate_policy as policy;
+
+pub use self::core::{Core, TurnReport};
+pub use builder::{BuildError, BuildErrors, Builder, StartError};
+pub use clock::{Clock, ManualClock};
+pub use control::{Command, Control, ControlError, Done};
+pub use delivery::{Delivery, Dispatch, Ended};
+pub use egress::{Closed, EgressShard, FeedbackBatch, RequeueRefused};
+pub use engine::{Built, ByHand, Engine, Handles, Lost};
+pub use idle::Idle;
+pub use ingress::IngressShard;
+pub use releases::Releases;
+pub use request::{
+    ALLOWED_WORKERS_MAX, InvalidRequest, Part, REQUIRED_TAINTS_MAX, Refusal, Refused, Request, Room,
+};
+pub use settings::Settings;
+pub use ticket::{ModelIndex, Receipt, Ticket};
+pub use worker::Worker;

@@ -7,17 +7,9 @@
 //! Each number has one writer: the core, or the thread of a shard. [`create`] makes all writing ends
 //! together; `counters` has them, `histogram` measures durations, `board` shows classes and
 //! endpoints through `record`, and `share` compares service with quanta.
-#![cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        reason = "the core and the shards, which write, are being built"
-    )
-)]
 
 pub(crate) mod board;
 mod counters;
-mod gauges;
 mod histogram;
 mod record;
 pub(crate) mod share;
@@ -30,8 +22,8 @@ use crossbeam::utils::CachePadded;
 use tollgate_arbiter::{ClassIndex, Nanos};
 
 pub(crate) use self::counters::{CoreStats, EgressStats, IngressStats};
-pub use self::gauges::{ClassGauges, EndpointGauges};
 pub use self::snapshot::*;
+pub use tollgate_arbiter::{ClassGauges, EndpointGauges};
 
 use self::board::Board;
 use self::counters::{CoreCounters, Counter, EgressCounters, IngressCounters, OutletCounters};

@@ -1,13 +1,6 @@
 //! What the shards and the arbiter share besides rings: how a thread sleeps and is woken, and the
 //! letterbox for releases that may not fail. The protocols and their proofs are in `README.md`
 //! beside this file.
-#![cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        reason = "the core and the shards, which use it, are being built"
-    )
-)]
 
 pub(crate) mod doorbell;
 pub(crate) mod mail;

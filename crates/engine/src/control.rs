@@ -1,0 +1,468 @@
+//! The control plane: workers, load, policy, stop; from any thread.
+
+use std::sync::{Arc, PoisonError};
+
+use crossbeam_channel::{Receiver, Sender};
+use tollgate_arbiter::{ClassIndex, Endpoint, Full, Nanos, State, WorkerError, WorkerId};
+use tollgate_policy::Profile;
+
+use crate::directory::{TAINT_NAMES_MAX, TaintNames, View};
+use crate::shared::Shared;
+use crate::stats::Stats;
+use crate::sync::doorbell::Answer;
+use crate::{Closed, ModelIndex, Worker};
+
+/// Changes workers and policy, reports load, stops, and asks for the whole state.
+///
+/// `Clone`, `Send` and `Sync`. A call returns when it has taken effect for every submission that
+/// begins later, or says why it has none. Calls of several threads take effect one after the other;
+/// they wait for the arbiter's current turn, not for the data path to be idle. Do not call it from the
+/// thread that turns a [`Core`](crate::Core) by hand: see [`Core::execute`](crate::Core::execute).
+#[derive(Clone, Debug)]
+pub struct Control {
+    pub(crate) desk: Arc<ControlDesk>,
+}
+
+/// What the handles of one control plane share.
+#[derive(Debug)]
+pub(crate) struct ControlDesk {
+    pub(crate) shared: Arc<Shared>,
+    commands: Sender<Order>,
+    stats: Stats,
+    #[expect(
+        clippy::disallowed_types,
+        reason = "control calls take effect one after the other; no data path comes here"
+    )]
+    registry: std::sync::Mutex<Registry>,
+}
+
+#[derive(Debug)]
+struct Registry {
+    replies: Receiver<Reply>,
+    names: TaintNames,
+}
+
+/// A control call in words.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Makes a worker known, or replaces its whole record (S9.3).
+    UpsertWorker {
+        /// Whose worker.
+        model: ModelIndex,
+        /// The record.
+        worker: Worker,
+    },
+    /// Makes a worker unknown (S9.3).
+    RemoveWorker {
+        /// Whose worker.
+        model: ModelIndex,
+        /// Which.
+        id: WorkerId,
+    },
+    /// Sets the external report of an endpoint's prefill tokens (S9.2).
+    SetLoad {
+        /// Whose worker.
+        model: ModelIndex,
+        /// Which endpoint.
+        endpoint: Endpoint,
+        /// Absolute, without the engine's own bookings.
+        tokens: u64,
+    },
+    /// Sets whether a worker is overloaded (S5.4, S5.6).
+    SetOverloaded {
+        /// Whose worker.
+        model: ModelIndex,
+        /// Which.
+        id: WorkerId,
+        /// The new value.
+        overloaded: bool,
+    },
+    /// Sets whether a worker is available (S5.2).
+    SetAvailable {
+        /// Whose worker.
+        model: ModelIndex,
+        /// Which.
+        id: WorkerId,
+        /// The new value.
+        available: bool,
+    },
+    /// Replaces a worker's taints (S5.2).
+    SetTaints {
+        /// Whose worker.
+        model: ModelIndex,
+        /// Which.
+        id: WorkerId,
+        /// The new ones.
+        taints: Vec<Box<str>>,
+    },
+    /// Puts another policy in force (S3.7).
+    Reload {
+        /// Whose.
+        model: ModelIndex,
+        /// The policy.
+        profile: Arc<Profile>,
+    },
+    /// Refuses new requests, dispatches on for at most `drain`, then ends what still waits (S11.3).
+    Stop {
+        /// How long.
+        drain: Nanos,
+    },
+    /// Copies the whole state.
+    Snapshot {
+        /// Of which model.
+        model: ModelIndex,
+        /// How many waiting requests of each lane to list.
+        entries_per_lane: usize,
+    },
+}
+
+/// What a control call brought about.
+#[derive(Clone, Debug)]
+pub enum Done {
+    /// It took effect.
+    Applied,
+    /// The policy is in force, as the generation of this number.
+    Reloaded {
+        /// 1 is the policy that the engine was built with.
+        generation: u64,
+    },
+    /// The state.
+    State(Box<State>),
+}
+
+/// Why a control call has no effect.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// The engine is closed.
+    #[error(transparent)]
+    Closed(#[from] Closed),
+    /// The engine has no such model.
+    #[error("model {found} does not exist, there are {available}")]
+    UnknownModel {
+        /// The index given.
+        found: u8,
+        /// How many models there are.
+        available: usize,
+    },
+    /// The worker, or the endpoint, is not known. Counted as stale (S9.3).
+    #[error("the worker or endpoint is not known")]
+    Unknown,
+    /// A capacity does not suffice.
+    #[error(transparent)]
+    Full(#[from] Full),
+    /// The worker's record is wrong, or a capacity does not suffice for it.
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
+    /// A taint has no name, or workers have carried too many different ones over the engine's life.
+    #[error(
+        "taint names must not be empty, and no more than {} different ones",
+        TAINT_NAMES_MAX
+    )]
+    TaintNames,
+}
+
+/// A command on its way to the core, with what the core needs to carry it out.
+#[derive(Debug)]
+pub(crate) struct Order {
+    pub(crate) command: Command,
+    /// Taint names that are new, in the order of their numbers.
+    pub(crate) fresh_names: Vec<Arc<str>>,
+    /// The version of the view that will be published when it has taken effect.
+    pub(crate) version: u64,
+    /// For a reload: room for the classes of the profile.
+    pub(crate) class_of: Vec<ClassIndex>,
+}
+
+/// The core's answer; the order comes back, so that the caller drops it.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) result: Result<Done, ControlError>,
+    pub(crate) order: Order,
+    /// The policy that was in force before a reload.
+    pub(crate) before: Option<Arc<Profile>>,
+}
+
+impl Command {
+    /// Whose it is; `None` is all of them.
+    pub(crate) const fn model(&self) -> Option<ModelIndex> {
+        match self {
+            Self::UpsertWorker { model, .. }
+            | Self::RemoveWorker { model, .. }
+            | Self::SetLoad { model, .. }
+            | Self::SetOverloaded { model, .. }
+            | Self::SetAvailable { model, .. }
+            | Self::SetTaints { model, .. }
+            | Self::Reload { model, .. }
+            | Self::Snapshot { model, .. } => Some(*model),
+            Self::Stop { .. } => None,
+        }
+    }
+
+    fn taints(&self) -> &[Box<str>] {
+        match self {
+            Self::UpsertWorker { worker, .. } => &worker.taints,
+            Self::SetTaints { taints, .. } => taints,
+            _ => &[],
+        }
+    }
+}
+
+impl Control {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        commands: Sender<Order>,
+        replies: Receiver<Reply>,
+        stats: Stats,
+    ) -> Self {
+        let registry = Registry {
+            replies,
+            names: TaintNames::default(),
+        };
+        let desk = ControlDesk {
+            shared,
+            commands,
+            stats,
+            registry: registry.into(),
+        };
+        Self {
+            desk: Arc::new(desk),
+        }
+    }
+
+    /// Makes a worker known, or replaces its whole record: bookings, load and last use of ranks that
+    /// remain stay (S9.3).
+    ///
+    /// # Errors
+    /// Its ranks are no range, a capacity does not suffice, a taint name is bad, or the engine is
+    /// closed.
+    pub fn upsert_worker(&self, model: ModelIndex, worker: Worker) -> Result<(), ControlError> {
+        self.apply(Command::UpsertWorker { model, worker })
+    }
+
+    /// Makes a worker unknown: what waits for it alone fails, what was dispatched to it stays the
+    /// caller's (S9.3).
+    ///
+    /// # Errors
+    /// It is not known, or the engine is closed.
+    pub fn remove_worker(&self, model: ModelIndex, id: WorkerId) -> Result<(), ControlError> {
+        self.apply(Command::RemoveWorker { model, id })
+    }
+
+    /// Sets the external report of an endpoint's prefill tokens: absolute, without the engine's own
+    /// bookings (S9.2).
+    ///
+    /// # Errors
+    /// The endpoint is not known, or the engine is closed.
+    pub fn set_load(
+        &self,
+        model: ModelIndex,
+        endpoint: Endpoint,
+        tokens: u64,
+    ) -> Result<(), ControlError> {
+        self.apply(Command::SetLoad {
+            model,
+            endpoint,
+            tokens,
+        })
+    }
+
+    /// Sets whether a worker is overloaded (S5.4, S5.6).
+    ///
+    /// # Errors
+    /// It is not known, or the engine is closed.
+    pub fn set_overloaded(
+        &self,
+        model: ModelIndex,
+        id: WorkerId,
+        overloaded: bool,
+    ) -> Result<(), ControlError> {
+        self.apply(Command::SetOverloaded {
+            model,
+            id,
+            overloaded,
+        })
+    }
+
+    /// Sets whether a worker is available (S5.2).
+    ///
+    /// # Errors
+    /// It is not known, or the engine is closed.
+    pub fn set_available(
+        &self,
+        model: ModelIndex,
+        id: WorkerId,
+        available: bool,
+    ) -> Result<(), ControlError> {
+        self.apply(Command::SetAvailable {
+            model,
+            id,
+            available,
+        })
+    }
+
+    /// Replaces a worker's taints (S5.2).
+    ///
+    /// # Errors
+    /// It is not known, a taint name is bad or one too many, or the engine is closed.
+    pub fn set_taints<'a>(
+        &self,
+        model: ModelIndex,
+        id: WorkerId,
+        taints: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), ControlError> {
+        let taints = taints.into_iter().map(Box::from).collect();
+        self.apply(Command::SetTaints { model, id, taints })
+    }
+
+    /// Puts another policy in force between two selections; its generation (S3.7).
+    ///
+    /// # Errors
+    /// Nothing is changed if the policy does not fit the capacities, or the engine is closed.
+    pub fn reload(&self, model: ModelIndex, profile: Profile) -> Result<u64, ControlError> {
+        let profile = Arc::new(profile);
+        match self.call(Command::Reload { model, profile })? {
+            Done::Reloaded { generation } => Ok(generation),
+            done => unreachable!("a reload is answered by a generation, not {done:?}"),
+        }
+    }
+
+    /// Refuses new requests from now on, dispatches on for at most `drain`, then ends what still waits
+    /// as `shutting_down`. Returns when no shard takes requests any more; the drain goes on. A later
+    /// stop may only shorten it (S11.3).
+    ///
+    /// # Errors
+    /// The engine is closed already.
+    pub fn stop(&self, drain: std::time::Duration) -> Result<(), ControlError> {
+        let drain = Nanos(u64::try_from(drain.as_nanos()).unwrap_or(u64::MAX));
+        self.apply(Command::Stop { drain })
+    }
+
+    /// A copy of a model's whole state at one moment, with at most `entries_per_lane` waiting requests
+    /// of each lane. The arbiter pauses for it: O(lanes x entries listed + classes x endpoints).
+    ///
+    /// # Errors
+    /// The engine is closed.
+    pub fn snapshot(
+        &self,
+        model: ModelIndex,
+        entries_per_lane: usize,
+    ) -> Result<State, ControlError> {
+        let command = Command::Snapshot {
+            model,
+            entries_per_lane,
+        };
+        match self.call(command)? {
+            Done::State(state) => Ok(*state),
+            done => unreachable!("a snapshot is answered by a state, not {done:?}"),
+        }
+    }
+
+    fn apply(&self, command: Command) -> Result<(), ControlError> {
+        self.call(command).map(|_| ())
+    }
+
+    /// Carries a command to the core and waits for its answer.
+    ///
+    /// # Errors
+    /// As the method of that name.
+    pub fn call(&self, command: Command) -> Result<Done, ControlError> {
+        self.desk.carry(command, |desk, replies, order| {
+            if desk.commands.send(order).is_err() || desk.shared.bell.ring() == Answer::Gone {
+                return Err(desk.shared.why_closed().into());
+            }
+            let lost = |_| ControlError::Closed(desk.shared.why_closed());
+            replies.recv().map_err(lost)
+        })
+    }
+}
+
+impl ControlDesk {
+    /// Prepares a command, has it carried out by `carry`, and publishes what it brought about.
+    pub(crate) fn carry(
+        &self,
+        command: Command,
+        carry: impl FnOnce(&Self, &Receiver<Reply>, Order) -> Result<Reply, ControlError>,
+    ) -> Result<Done, ControlError> {
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.shared.bell.is_gone() {
+            return Err(self.shared.why_closed().into());
+        }
+        let models = self.shared.directory.len();
+        if let Some(model) = command.model().filter(|model| model.at() >= models) {
+            return Err(ControlError::UnknownModel {
+                found: model.0,
+                available: models,
+            });
+        }
+        if command.taints().iter().any(|name| name.is_empty()) {
+            return Err(ControlError::TaintNames);
+        }
+        let mut fresh_names = Vec::new();
+        let view = self.view_after(&command, &mut registry.names, &mut fresh_names)?;
+        let order = Order {
+            version: view.as_ref().map_or(0, |view| view.version),
+            class_of: room_for_classes(&command),
+            command,
+            fresh_names,
+        };
+        let reply = carry(self, &registry.replies, order)?;
+        // A policy that was replaced is dropped here, not by the arbiter.
+        drop(reply.before);
+        let done = reply.result?;
+        if let (Some(view), Some(model)) = (view, reply.order.command.model()) {
+            self.publish(model.at(), view, reply.order);
+        }
+        Ok(done)
+    }
+
+    /// The view of a model once the command has taken effect; `None` if it stays as it is.
+    fn view_after(
+        &self,
+        command: &Command,
+        names: &mut TaintNames,
+        fresh: &mut Vec<Arc<str>>,
+    ) -> Result<Option<View>, ControlError> {
+        let view = |model: &ModelIndex| self.shared.directory.model(model.at()).load();
+        let changed = match command {
+            Command::UpsertWorker { model, worker } => view(model)
+                .with_worker(worker, names, fresh)
+                .ok_or(ControlError::TaintNames)?,
+            Command::RemoveWorker { model, id } => view(model).without_worker(*id),
+            Command::SetAvailable {
+                model,
+                id,
+                available,
+            } => view(model).with_available(*id, *available),
+            Command::SetTaints { model, id, taints } => view(model)
+                .with_taints(*id, taints, names, fresh)
+                .ok_or(ControlError::TaintNames)?,
+            Command::Reload { model, profile } => {
+                let view = view(model);
+                view.with_profile(Arc::clone(profile), Arc::clone(&view.class_of))
+            }
+            Command::SetLoad { .. }
+            | Command::SetOverloaded { .. }
+            | Command::Stop { .. }
+            | Command::Snapshot { .. } => return Ok(None),
+        };
+        Ok(Some(changed))
+    }
+
+    fn publish(&self, model: usize, mut view: View, order: Order) {
+        if let Command::Reload { profile, .. } = order.command {
+            view.class_of = order.class_of.into();
+            let names = view.class_of.iter().zip(profile.classes());
+            self.stats
+                .set_names(model, names.map(|(&class, policy)| (class, &*policy.name)));
+        }
+        self.shared.directory.publish(model, view);
+    }
+}
+
+fn room_for_classes(command: &Command) -> Vec<ClassIndex> {
+    match command {
+        Command::Reload { profile, .. } => Vec::with_capacity(profile.classes().len()),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,129 @@
+//! The end: everything that was accepted gets its outcome, and everybody hears of it (S11.3).
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tollgate_arbiter::{ClassIndex, Nanos, Outcome};
+
+use super::Core;
+use super::hall::Desk;
+use crate::Ended;
+use crate::control::{ControlError, Reply};
+use crate::wire::{Feedback, Intake};
+
+impl<P> Core<P> {
+    /// Closes for good. In this order, so that nobody waits for ever and nothing is lost:
+    ///
+    /// 1. Says that the core is gone. Whoever publishes after this finds that out when it rings; what
+    ///    was published before is found by the last look into the rings.
+    /// 2. Takes what is in the rings, and ends what waits and what comes as `shutting_down`.
+    /// 3. Leaves the egress shards what does not fit their rings, and tells them that this is all.
+    /// 4. Hands the ingress shards their rings back, with whatever came too late.
+    /// 5. Answers the control calls that wait.
+    pub(super) fn close(&mut self) {
+        if !self.is_closed {
+            self.leave();
+            self.answer_all();
+            self.hand_over();
+        }
+    }
+
+    /// Closes after a panic. What the arbiters know is answered if they are still able to; what they
+    /// never took in is answered without them.
+    pub(crate) fn close_lost(&mut self) {
+        if self.is_closed {
+            return;
+        }
+        self.shared.lose();
+        self.leave();
+        // A second panic leaves payloads in the arbiter, to be dropped with it.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.end_waiting()));
+        self.answer_requeues();
+        self.answer_submissions();
+        self.hand_over();
+    }
+
+    /// Closes a core that never turned.
+    pub(crate) fn close_unused(&mut self) {
+        self.close();
+    }
+
+    fn leave(&mut self) {
+        self.is_closed = true;
+        self.shared.close();
+        self.sleeper.close();
+    }
+
+    fn answer_all(&mut self) {
+        for outlet in 0..self.hall.outlets.len() {
+            self.take_feedback_from(outlet, u64::MAX);
+        }
+        self.end_waiting();
+        for inlet in 0..self.inlets.len() {
+            self.take_from(inlet, u64::MAX, u64::MAX);
+        }
+    }
+
+    fn end_waiting(&mut self) {
+        for at in 0..self.models.len() {
+            let (model, hall) = (&mut self.models[at], &mut self.hall);
+            model.arbiter.stop(Nanos(0), &mut Desk { hall, model: at });
+        }
+    }
+
+    fn hand_over(&mut self) {
+        self.hall.close();
+        self.publish_all();
+        for (outlet, flags) in self.hall.outlets.iter().zip(&self.shared.egress) {
+            flags.close();
+            let _ = outlet.bell.ring();
+        }
+        for inlet in self.inlets.drain(..) {
+            if let Err(unsent) = inlet.returned.try_send(inlet.ring) {
+                self.unclaimed.push(unsent.into_inner());
+            }
+        }
+        self.refuse_commands();
+    }
+
+    fn answer_requeues(&mut self) {
+        for outlet in 0..self.hall.outlets.len() {
+            while let Ok(record) = self.hall.outlets[outlet].feedback.pop() {
+                if let Feedback::Requeue(receipt, payload) = record {
+                    self.hall.give_back(receipt.ticket, payload);
+                }
+            }
+        }
+    }
+
+    fn answer_submissions(&mut self) {
+        for inlet in 0..self.inlets.len() {
+            while let Ok(record) = self.inlets[inlet].ring.pop() {
+                if let Intake::Submit(record) = record {
+                    self.hall.end(Ended {
+                        ticket: record.ticket,
+                        class: ClassIndex(record.class),
+                        outcome: Outcome::ShuttingDown,
+                        payload: record.payload,
+                    });
+                }
+            }
+        }
+    }
+
+    fn refuse_commands(&mut self) {
+        while let Ok(order) = self.commands.try_recv() {
+            let result = Err(ControlError::Closed(self.shared.why_closed()));
+            let _ = self.replies.try_send(Reply {
+                result,
+                order,
+                before: None,
+            });
+        }
+    }
+}
+
+impl<P> Drop for Core<P> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

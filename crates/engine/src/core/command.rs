@@ -1,0 +1,146 @@
+//! Control calls, as the core carries them out.
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use tollgate_arbiter::{ClassIndex, Nanos, TAINTS_MAX};
+use tollgate_policy::Profile;
+
+use super::{Core, Retiring};
+use crate::control::{Command, Control, ControlError, Done, Order, Reply};
+
+/// A worker with more taints than an arbiter holds names is refused; so many are passed on.
+const TAINTS_PASSED: usize = TAINTS_MAX as usize + 1;
+
+impl<P> Core<P> {
+    /// Carries a control call out at once, for whoever turns the core by hand; `control` is of the
+    /// same engine.
+    ///
+    /// # Errors
+    /// As [`Control::call`].
+    pub fn execute(&mut self, control: &Control, command: Command) -> Result<Done, ControlError> {
+        control
+            .desk
+            .carry(command, |_, _, order| Ok(self.obey(order)))
+    }
+
+    /// Carries out one command, if there is one; how many.
+    pub(super) fn obey_one(&mut self) -> u64 {
+        let Ok(order) = self.commands.try_recv() else {
+            return 0;
+        };
+        let reply = self.obey(order);
+        // A caller that did not wait for it finds the engine closed.
+        let _ = self.replies.try_send(reply);
+        1
+    }
+
+    fn obey(&mut self, mut order: Order) -> Reply {
+        self.taint_names.append(&mut order.fresh_names);
+        let mut before = None;
+        let result = self.carry_out(&mut order, &mut before);
+        Reply {
+            result,
+            order,
+            before,
+        }
+    }
+
+    fn carry_out(
+        &mut self,
+        order: &mut Order,
+        before: &mut Option<Arc<Profile>>,
+    ) -> Result<Done, ControlError> {
+        if let Command::Stop { drain } = order.command {
+            self.begin_stop(drain);
+            return Ok(Done::Applied);
+        }
+        let at = order.command.model().map_or(0, |model| model.at());
+        let model = &mut self.models[at];
+        model.touched = true;
+        let arbiter = &mut model.arbiter;
+        let known =
+            |result: Result<(), tollgate_arbiter::Stale>| result.map_err(|_| ControlError::Unknown);
+        match &order.command {
+            Command::UpsertWorker { worker, .. } => {
+                let taints: ArrayVec<&str, TAINTS_PASSED> = passed(&worker.taints);
+                arbiter.upsert_worker(&worker.record(&taints))?;
+            }
+            Command::RemoveWorker { id, .. } => known(arbiter.remove_worker(*id))?,
+            Command::SetLoad {
+                endpoint, tokens, ..
+            } => known(arbiter.load(*endpoint, *tokens))?,
+            Command::SetOverloaded { id, overloaded, .. } => {
+                known(arbiter.set_overloaded(*id, *overloaded))?;
+            }
+            Command::SetAvailable { id, available, .. } => {
+                known(arbiter.set_available(*id, *available))?;
+            }
+            Command::SetTaints { id, taints, .. } => {
+                known(arbiter.set_taints(*id, &passed(taints))?)?;
+            }
+            Command::Reload { profile, .. } => {
+                let profile = Arc::clone(profile);
+                let classes = profile.classes().len();
+                let generation = self.reload(at, profile, order.version, before)?;
+                let arbiter = &self.models[at].arbiter;
+                let index = |class| arbiter.class_index(class).unwrap_or(ClassIndex(0));
+                order.class_of.extend((0..classes).map(index));
+                return Ok(Done::Reloaded { generation });
+            }
+            Command::Snapshot {
+                entries_per_lane, ..
+            } => {
+                let state = arbiter.state_limited(*entries_per_lane);
+                return Ok(Done::State(Box::new(state)));
+            }
+            Command::Stop { .. } => {}
+        }
+        Ok(Done::Applied)
+    }
+
+    fn reload(
+        &mut self,
+        at: usize,
+        profile: Arc<Profile>,
+        version: u64,
+        before: &mut Option<Arc<Profile>>,
+    ) -> Result<u64, ControlError> {
+        let model = &mut self.models[at];
+        // Shards may still send what they resolved under the policy of before.
+        model.arbiter.hold_drained(true);
+        match model.arbiter.reload(profile) {
+            Ok(reloaded) => {
+                *before = Some(reloaded.before);
+                model.retiring = Some(Retiring {
+                    version,
+                    fence: None,
+                });
+                Ok(reloaded.generation)
+            }
+            Err(full) => {
+                model.arbiter.hold_drained(model.retiring.is_some());
+                Err(full.into())
+            }
+        }
+    }
+
+    /// No new requests from now on; what waits is dispatched until the drain's end (S11.3).
+    pub(super) fn begin_stop(&mut self, drain: Nanos) {
+        self.shared.close();
+        let end = self.now.saturating_add(drain);
+        self.drain_end = Some(self.drain_end.map_or(end, |known| known.min(end)));
+        for model in &mut self.models {
+            model.touched = true;
+            model.arbiter.begin_drain(drain);
+        }
+    }
+}
+
+fn passed(taints: &[Box<str>]) -> ArrayVec<&str, TAINTS_PASSED> {
+    taints
+        .iter()
+        .map(|name| &**name)
+        .take(TAINTS_PASSED)
+        .collect()
+}

@@ -1,0 +1,373 @@
+//! The way out: what the arbiters decide, on its way to the egress shards; and the slots, on their way
+//! back to the ingress shards.
+
+use arrayvec::ArrayVec;
+use crossbeam_channel::Sender;
+use rtrb::{Consumer, Producer};
+use tollgate_arbiter::{Dispatch as Decision, Event, Sink};
+
+use super::outbox::Outbox;
+use crate::delivery::Ended;
+use crate::shared::Shared;
+use crate::sync::doorbell::Doorbell;
+use crate::ticket::{Place, PlaceMap, Ticket};
+use crate::wire::{Feedback, Parcel};
+
+/// How many deliveries, or freed slots, are published at once at most.
+const BATCH: usize = 32;
+
+/// All ways out.
+#[derive(Debug)]
+pub(super) struct Hall<P> {
+    pub(super) places: PlaceMap,
+    pub(super) outlets: Vec<Outlet<P>>,
+    pub(super) outbox: Outbox<P>,
+    freed: Vec<Freed>,
+    /// By egress group: the outlet that its dispatches leave by.
+    pub(super) routes: Vec<usize>,
+}
+
+/// The way to one egress shard.
+#[derive(Debug)]
+pub(super) struct Outlet<P> {
+    ring: Producer<Parcel<P>>,
+    pub(super) feedback: Consumer<Feedback<P>>,
+    /// How many feedback records were taken.
+    pub(super) taken: u64,
+    rest: Sender<Vec<Parcel<P>>>,
+    pub(super) bell: Doorbell,
+    staged: ArrayVec<Parcel<P>, BATCH>,
+    /// Room in the ring when it was asked last, less what was put in since.
+    room: usize,
+    /// Something was published that the shard may sleep through.
+    rings: bool,
+    /// The core sleeps and waits for room in the ring.
+    hungry: bool,
+    /// Nobody receives any more.
+    pub(super) lost: bool,
+}
+
+/// Slots on their way back to one ingress shard.
+#[derive(Debug)]
+struct Freed {
+    ring: Producer<Place>,
+    staged: ArrayVec<Place, BATCH>,
+}
+
+/// The ends of an egress shard's rings that the core holds.
+#[derive(Debug)]
+pub(crate) struct OutletEnds<P> {
+    pub(crate) ring: Producer<Parcel<P>>,
+    pub(crate) feedback: Consumer<Feedback<P>>,
+    pub(crate) rest: Sender<Vec<Parcel<P>>>,
+    pub(crate) bell: Doorbell,
+}
+
+impl<P> Outlet<P> {
+    fn new(ends: OutletEnds<P>) -> Self {
+        Self {
+            room: ends.ring.slots(),
+            ring: ends.ring,
+            feedback: ends.feedback,
+            taken: 0,
+            rest: ends.rest,
+            bell: ends.bell,
+            staged: ArrayVec::new(),
+            rings: false,
+            hungry: false,
+            lost: false,
+        }
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.ring.buffer().capacity()
+    }
+
+    /// Asks the ring how much room there is.
+    fn refresh(&mut self) {
+        self.room = self.ring.slots() - self.staged.len();
+    }
+
+    /// Whether enough of the ring is free to open it again.
+    fn has_quarter(&self) -> bool {
+        self.ring.slots() >= self.capacity().div_ceil(4)
+    }
+
+    /// How many deliveries are in the ring.
+    pub(super) fn depth(&self) -> usize {
+        self.capacity() - self.ring.slots()
+    }
+
+    /// Puts what is staged into the ring, which has room for it.
+    fn publish(&mut self) {
+        if self.staged.is_empty() {
+            return;
+        }
+        let Ok(chunk) = self.ring.write_chunk_uninit(self.staged.len()) else {
+            unreachable!("staged only what there is room for");
+        };
+        chunk.fill_from_iter(self.staged.drain(..));
+        self.rings = true;
+    }
+}
+
+impl<P> Hall<P> {
+    pub(super) fn new(
+        places: PlaceMap,
+        slots: usize,
+        outlets: Vec<OutletEnds<P>>,
+        freed: Vec<Producer<Place>>,
+    ) -> Self {
+        let freed = freed.into_iter().map(|ring| Freed {
+            ring,
+            staged: ArrayVec::new(),
+        });
+        Self {
+            places,
+            outbox: Outbox::new(outlets.len(), slots),
+            routes: (0..outlets.len()).collect(),
+            outlets: outlets.into_iter().map(Outlet::new).collect(),
+            freed: freed.collect(),
+        }
+    }
+
+    /// How many more deliveries an outlet takes before they wait; asks the ring when little is left.
+    pub(super) fn room(&mut self, outlet: usize) -> usize {
+        if self.outbox.len(outlet) > 0 {
+            return 0;
+        }
+        let outlet = &mut self.outlets[outlet];
+        if outlet.room < outlet.capacity() / 2 {
+            outlet.refresh();
+        }
+        outlet.room
+    }
+
+    /// How many dispatches a group of workers may have: its part of its outlet's room.
+    pub(super) fn room_for(&mut self, group: usize) -> usize {
+        let outlet = self.routes[group];
+        let sharing = self.routes.iter().filter(|&&route| route == outlet).count();
+        self.room(outlet).div_ceil(sharing)
+    }
+
+    /// Sends a lost outlet's group of workers out by the next one that is not.
+    pub(super) fn reroute(&mut self, group: usize) {
+        let route = self.routes[group];
+        if let Some(next) = self.next_live(route) {
+            self.routes[group] = next;
+        }
+    }
+
+    /// Whether an outlet has too little room to be open; remembers who waits for it.
+    pub(super) fn watch_room(&mut self, outlet: usize, sleeps: bool) -> bool {
+        let waits = self.outbox.len(outlet) > 0;
+        let outlet = &mut self.outlets[outlet];
+        outlet.hungry = sleeps && !outlet.lost && (waits || !outlet.has_quarter());
+        outlet.hungry
+    }
+
+    /// Whether there is the room that a sleeping core waits for.
+    pub(super) fn has_news_of_room(&self) -> bool {
+        self.outlets.iter().enumerate().any(|(at, outlet)| {
+            let waits = self.outbox.len(at) > 0;
+            outlet.hungry && (outlet.has_quarter() || waits && outlet.ring.slots() > 0)
+        })
+    }
+
+    /// Whether the handle of a shard was dropped and the core has not noticed yet.
+    pub(super) fn has_lost(&self, shared: &Shared) -> bool {
+        let mut outlets = self.outlets.iter().zip(&shared.egress);
+        outlets.any(|(outlet, flags)| !outlet.lost && flags.is_dropped())
+    }
+
+    fn deliver(&mut self, outlet: usize, parcel: Parcel<P>) {
+        if self.outlets[outlet].lost || self.room(outlet) == 0 {
+            self.outbox.push(outlet, parcel);
+            return;
+        }
+        self.stage(outlet, parcel);
+    }
+
+    fn stage(&mut self, outlet: usize, parcel: Parcel<P>) {
+        if let Parcel::Ended { ticket, .. } = &parcel {
+            self.free(*ticket);
+        }
+        let outlet = &mut self.outlets[outlet];
+        outlet.room -= 1;
+        outlet.staged.push(parcel);
+        if outlet.staged.is_full() {
+            outlet.publish();
+        }
+    }
+
+    /// Gives a slot back to the shard that owns it.
+    pub(super) fn free(&mut self, ticket: Ticket) {
+        let shard = self.places.shard(self.places.slot(ticket.place));
+        let freed = &mut self.freed[shard];
+        freed.staged.push(ticket.place);
+        if freed.staged.is_full() {
+            freed.publish();
+        }
+    }
+
+    /// Where the fate of a request goes: the home of the ingress shard that submitted it, or the next
+    /// one that still has somebody to receive.
+    fn home(&self, ticket: Ticket) -> usize {
+        let count = self.outlets.len();
+        let home = self.places.shard(self.places.slot(ticket.place)) % count;
+        self.next_live(home).unwrap_or(home)
+    }
+
+    /// This outlet, or the next one that still has somebody to receive.
+    fn next_live(&self, outlet: usize) -> Option<usize> {
+        let count = self.outlets.len();
+        let mut outlets = (0..count).map(|step| (outlet + step) % count);
+        outlets.find(|&outlet| !self.outlets[outlet].lost)
+    }
+
+    pub(super) fn end(&mut self, ended: Ended<P>) {
+        let Ended {
+            ticket,
+            class,
+            outcome,
+            payload,
+        } = ended;
+        let parcel = Parcel::Ended {
+            ticket,
+            class,
+            outcome,
+            payload,
+        };
+        self.deliver(self.home(ticket), parcel);
+    }
+
+    pub(super) fn give_back(&mut self, ticket: Ticket, payload: P) {
+        self.deliver(self.home(ticket), Parcel::Returned { ticket, payload });
+    }
+
+    fn dispatch(&mut self, model: usize, decision: Decision<P>) {
+        let ticket = self.places.from_arbiter(model, decision.ticket);
+        let group = group_of(decision.endpoint.worker.0, self.outlets.len());
+        let parcel = Parcel::Dispatch {
+            ticket,
+            class: decision.class,
+            attempt: decision.attempt,
+            rank: decision.endpoint.rank,
+            worker: decision.endpoint.worker,
+            snapshot: decision.snapshot,
+            submitted_at: decision.submitted_at,
+            dispatched_at: decision.dispatched_at,
+            payload: decision.payload,
+        };
+        self.deliver(self.routes[group], parcel);
+    }
+
+    /// Moves what waits into the rings as far as they have room, publishes what is staged, and wakes
+    /// those who may sleep through it.
+    pub(super) fn settle(&mut self) {
+        for at in 0..self.outlets.len() {
+            while self.outbox.len(at) > 0 && !self.outlets[at].lost {
+                if self.outlets[at].room == 0 {
+                    self.outlets[at].refresh();
+                }
+                if self.outlets[at].room == 0 {
+                    break;
+                }
+                let Some(parcel) = self.outbox.pop(at) else {
+                    break;
+                };
+                self.stage(at, parcel);
+            }
+            let outlet = &mut self.outlets[at];
+            outlet.publish();
+            if std::mem::take(&mut outlet.rings) {
+                let _ = outlet.bell.ring();
+            }
+        }
+        for freed in &mut self.freed {
+            freed.publish();
+        }
+    }
+
+    /// An outlet's shard was dropped: what waits for it and is no dispatch goes out elsewhere.
+    pub(super) fn lose(&mut self, outlet: usize) {
+        self.outlets[outlet].lost = true;
+        for _ in 0..self.outbox.len(outlet) {
+            let Some(parcel) = self.outbox.pop(outlet) else {
+                break;
+            };
+            let to = match &parcel {
+                Parcel::Dispatch { .. } => outlet,
+                Parcel::Ended { ticket, .. } | Parcel::Returned { ticket, .. } => {
+                    self.home(*ticket)
+                }
+            };
+            if to == outlet {
+                self.outbox.push(outlet, parcel);
+            } else {
+                self.deliver(to, parcel);
+            }
+        }
+    }
+
+    /// The last of it: what still waits is left where the shards find it.
+    pub(super) fn close(&mut self) {
+        self.settle();
+        for at in 0..self.outlets.len() {
+            let mut rest = Vec::with_capacity(self.outbox.len(at));
+            while let Some(parcel) = self.outbox.pop(at) {
+                rest.push(parcel);
+            }
+            if let Err(unsent) = self.outlets[at].rest.try_send(rest) {
+                // Nobody receives any more: kept here, to be dropped by whoever drops the core.
+                for parcel in unsent.into_inner() {
+                    self.outbox.push(at, parcel);
+                }
+            }
+        }
+    }
+}
+
+impl Freed {
+    fn publish(&mut self) {
+        if self.staged.is_empty() {
+            return;
+        }
+        let Ok(chunk) = self.ring.write_chunk_uninit(self.staged.len()) else {
+            unreachable!("the ring has room for every slot of its shard");
+        };
+        chunk.fill_from_iter(self.staged.drain(..));
+    }
+}
+
+/// The egress shard of a worker.
+fn group_of(worker: u64, shards: usize) -> usize {
+    usize::try_from(worker % shards as u64).expect("less than the shards")
+}
+
+/// What one arbiter says, on its way out.
+pub(super) struct Desk<'a, P> {
+    pub(super) hall: &'a mut Hall<P>,
+    pub(super) model: usize,
+}
+
+impl<P> Sink<P> for Desk<'_, P> {
+    #[inline]
+    fn event(&mut self, event: Event<P>) {
+        match event {
+            Event::Dispatched(decision) => self.hall.dispatch(self.model, decision),
+            Event::Ended {
+                ticket,
+                class,
+                outcome,
+                payload,
+            } => self.hall.end(Ended {
+                ticket: self.hall.places.from_arbiter(self.model, ticket),
+                class,
+                outcome,
+                payload,
+            }),
+            Event::Queued { .. } | Event::Requeued { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Releases that came by mail: applied only after everything that was in the rings when they came, so
+//! that a letter never overtakes what its sender put into a ring before.
+
+use arrayvec::ArrayVec;
+
+use super::Core;
+use crate::sync::mail::Letter;
+use crate::ticket::{Place, Receipt, Ticket};
+
+/// How many letters are opened at once.
+const LETTERS: usize = 64;
+
+/// Letters that wait until the rings have come so far.
+#[derive(Debug)]
+pub(super) struct Letters {
+    waiting: ArrayVec<Letter, LETTERS>,
+    fence: Fence,
+}
+
+/// How far every ring had been filled at one moment.
+#[derive(Debug)]
+pub(super) struct Fence {
+    intake: Box<[u64]>,
+    feedback: Box<[u64]>,
+}
+
+impl Letters {
+    pub(super) fn new(inlets: usize, outlets: usize) -> Self {
+        Self {
+            waiting: ArrayVec::new(),
+            fence: Fence::new(inlets, outlets),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+impl Fence {
+    pub(super) fn new(inlets: usize, outlets: usize) -> Self {
+        Self {
+            intake: vec![0; inlets].into(),
+            feedback: vec![0; outlets].into(),
+        }
+    }
+
+    /// Stands behind everything that is in the rings now.
+    pub(super) fn raise<P>(&mut self, core: &Core<P>) {
+        for (mark, inlet) in self.intake.iter_mut().zip(&core.inlets) {
+            *mark = inlet.taken + inlet.ring.slots() as u64;
+        }
+        for (mark, outlet) in self.feedback.iter_mut().zip(&core.hall.outlets) {
+            *mark = outlet.taken + outlet.feedback.slots() as u64;
+        }
+    }
+
+    /// Whether everything in front of it was taken.
+    pub(super) fn is_reached<P>(&self, core: &Core<P>) -> bool {
+        let mut intake = self.intake.iter().zip(&core.inlets);
+        let mut feedback = self.feedback.iter().zip(&core.hall.outlets);
+        intake.all(|(&mark, inlet)| inlet.taken >= mark)
+            && feedback.all(|(&mark, outlet)| outlet.taken >= mark)
+    }
+}
+
+impl<P> Core<P> {
+    /// Collects letters, if there are any and none wait.
+    pub(super) fn collect_letters(&mut self) {
+        if self.letters.is_empty() && !self.letterbox.is_empty() {
+            self.letterbox.collect(&mut self.letters.waiting);
+            let mut fence = std::mem::replace(&mut self.letters.fence, Fence::new(0, 0));
+            fence.raise(self);
+            self.letters.fence = fence;
+        }
+    }
+
+    /// Applies the letters that waited, once the rings have come so far; how many.
+    pub(super) fn apply_letters(&mut self) -> u64 {
+        if self.letters.is_empty() || !self.letters.fence.is_reached(self) {
+            return 0;
+        }
+        let letters = std::mem::take(&mut self.letters.waiting);
+        for letter in &letters {
+            let ticket = Ticket {
+                place: Place(letter.slot),
+                generation: letter.generation,
+            };
+            let receipt = Receipt {
+                ticket,
+                attempt: letter.attempt,
+            };
+            if letter.cancel {
+                self.cancel(ticket);
+            }
+            if letter.prefill_done {
+                self.prefill_done(receipt);
+            }
+            if letter.complete {
+                self.complete(receipt);
+            }
+        }
+        letters.len() as u64
+    }
+}

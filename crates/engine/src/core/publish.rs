@@ -1,0 +1,221 @@
+//! Figures for the readers of statistics: written by the core alone, read by anybody at any time.
+//!
+//! Counters of the loop are kept current turn by turn. Classes and endpoints are copied out in slices,
+//! at least a full round every few milliseconds while the core turns, and all of them before it sleeps
+//! and when it closes. A class's oldest wait is found by passes over the slots, also in slices.
+
+use tollgate_arbiter::{Arbiter, ClassIndex, EndpointIndex, Nanos, SlotIndex};
+
+use super::{Core, TurnReport};
+use crate::clock::Clock;
+use crate::stats::CoreStats;
+use crate::stats::board::ClassRow;
+use crate::stats::share::{Backlog, Shares};
+
+/// A selection's time is measured in one turn of so many.
+const TURNS_PER_SAMPLE: u64 = 64;
+/// How long the core turns between two slices.
+const PUBLISH_EVERY: Nanos = Nanos::from_micros(500);
+/// How many endpoints one slice copies out.
+const ENDPOINTS_PER_SLICE: u32 = 256;
+/// How many slots one slice looks at for who has waited longest.
+const SLOTS_PER_SLICE: u32 = 1_024;
+
+/// What the core counts of itself, and how far it has come with the rest.
+#[derive(Debug)]
+pub(super) struct Publisher {
+    pub(super) stats: CoreStats,
+    turns: u64,
+    last_turn: Nanos,
+    was_idle: bool,
+    due: Nanos,
+    /// The model whose turn it is, and its endpoint.
+    model: usize,
+    endpoint: u32,
+    models: Vec<Published>,
+}
+
+/// One model's passes.
+#[derive(Debug)]
+struct Published {
+    shares: Shares,
+    backlogs: Vec<Backlog>,
+    slot: SlotIndex,
+    /// By class: the oldest that the pass at hand has found, and what the last whole pass found.
+    found: Vec<Nanos>,
+    oldest: Vec<Nanos>,
+}
+
+impl Publisher {
+    pub(super) fn new<P>(stats: CoreStats, arbiters: &[Arbiter<P>]) -> Self {
+        let published = |arbiter: &Arbiter<P>| {
+            let classes = arbiter.capacities().classes as usize;
+            Published {
+                shares: Shares::new(classes),
+                backlogs: vec![Backlog::default(); classes],
+                slot: SlotIndex(0),
+                found: vec![Nanos::MAX; classes],
+                oldest: vec![Nanos::MAX; classes],
+            }
+        };
+        Self {
+            stats,
+            turns: 0,
+            last_turn: Nanos(0),
+            was_idle: true,
+            due: Nanos(0),
+            model: 0,
+            endpoint: 0,
+            models: arbiters.iter().map(published).collect(),
+        }
+    }
+
+    pub(super) fn turned(&mut self, now: Nanos, report: &TurnReport) {
+        self.turns += 1;
+        let span = now.saturating_sub(self.last_turn).0;
+        self.last_turn = now;
+        let counters = self.stats.counters();
+        counters.turns.bump();
+        if self.was_idle {
+            counters.idle_ns.add(span);
+        } else {
+            counters.busy_ns.add(span);
+        }
+        counters.dispatches.add(report.dispatched);
+        counters.intake.add(report.intake);
+        self.was_idle = report.is_idle();
+    }
+
+    pub(super) fn is_due(&self, now: Nanos) -> bool {
+        now >= self.due
+    }
+
+    /// The time, if this turn's selections are to be measured.
+    pub(super) fn sample(&self, clock: &Clock) -> Option<Nanos> {
+        self.turns
+            .is_multiple_of(TURNS_PER_SAMPLE)
+            .then(|| clock.now())
+    }
+
+    /// So many selections took so long.
+    pub(super) fn selected(&mut self, took: Nanos, dispatched: u64) {
+        self.stats.selection.record(took.0 / dispatched);
+    }
+
+    /// So many dispatches of a lost egress shard were released.
+    pub(super) fn abandoned(&mut self, outlet: usize, count: u64) {
+        self.stats.counters().egress[outlet].lost.add(count);
+    }
+}
+
+impl<P> Core<P> {
+    /// One slice: the rings, one model's classes, and some of its endpoints and slots.
+    pub(super) fn publish(&mut self) {
+        self.publisher.due = self.now.saturating_add(PUBLISH_EVERY);
+        self.publish_loop();
+        let at = self.publisher.model;
+        self.look_for_oldest(at, SLOTS_PER_SLICE);
+        self.publish_classes(at);
+        let from = self.publisher.endpoint;
+        let reach = self.models[at].arbiter.endpoint_reach();
+        let end = from.saturating_add(ENDPOINTS_PER_SLICE).min(reach);
+        self.publish_endpoints(at, from, end);
+        self.publisher.endpoint = end;
+        if end == reach {
+            self.publisher.endpoint = 0;
+            self.publisher.model = (at + 1) % self.models.len();
+        }
+    }
+
+    /// Everything at once.
+    pub(super) fn publish_all(&mut self) {
+        self.publisher.due = self.now.saturating_add(PUBLISH_EVERY);
+        self.publish_loop();
+        for at in 0..self.models.len() {
+            let reach = self.models[at].arbiter.endpoint_reach();
+            self.look_for_oldest(at, SLOTS_PER_SLICE);
+            self.publish_classes(at);
+            self.publish_endpoints(at, 0, reach);
+        }
+    }
+
+    fn publish_loop(&mut self) {
+        let stale = self.models.iter().map(|model| model.arbiter.stale_events());
+        let stale = stale.sum();
+        let counters = self.publisher.stats.counters();
+        counters.stale.set(stale);
+        counters.parks.set(self.sleeper.sleeps());
+        for (len, inlet) in counters.ingress_ring_len.iter().zip(&self.inlets) {
+            len.set(inlet.ring.slots() as u64);
+        }
+        for (at, outlet) in self.hall.outlets.iter().enumerate() {
+            let shown = &counters.egress[at];
+            shown.ring_len.set(outlet.depth() as u64);
+            shown.outbox_len.set(self.hall.outbox.len(at) as u64);
+        }
+    }
+
+    fn look_for_oldest(&mut self, at: usize, slots: u32) {
+        let published = &mut self.publisher.models[at];
+        let arbiter = &self.models[at].arbiter;
+        published.slot = arbiter.oldest_waiting(published.slot, slots, &mut published.found);
+        if published.slot == SlotIndex(0) {
+            std::mem::swap(&mut published.found, &mut published.oldest);
+            published.found.fill(Nanos::MAX);
+        }
+    }
+
+    fn publish_classes(&mut self, at: usize) {
+        let Self {
+            models, publisher, ..
+        } = self;
+        let arbiter = &models[at].arbiter;
+        let Publisher {
+            stats,
+            models: published,
+            ..
+        } = publisher;
+        let Published {
+            shares,
+            backlogs,
+            oldest,
+            ..
+        } = &mut published[at];
+        for (place, backlog) in (0..).zip(backlogs.iter_mut()) {
+            let gauges = arbiter.class_gauges(ClassIndex(place));
+            *backlog = gauges.map_or(Backlog::default(), |gauges| Backlog {
+                waiting: gauges.waiting,
+                charged_tokens: gauges.counters.charged_tokens,
+                quantum: gauges.quantum,
+            });
+        }
+        shares.step(backlogs);
+        for place in 0..backlogs.len() {
+            let Ok(index) = u16::try_from(place) else {
+                break;
+            };
+            let row = arbiter.class_gauges(ClassIndex(index)).map(|gauges| {
+                let oldest_submitted_at = oldest[place];
+                ClassRow {
+                    gauges,
+                    oldest_submitted_at,
+                    share: shares.of(place),
+                }
+            });
+            if row.is_none() {
+                shares.forget(place);
+            }
+            stats.publish_class(at, ClassIndex(index), row.as_ref());
+        }
+    }
+
+    fn publish_endpoints(&mut self, at: usize, from: u32, end: u32) {
+        for number in from..end {
+            let index = EndpointIndex(number);
+            let gauges = self.models[at].arbiter.endpoint_gauges(index);
+            self.publisher
+                .stats
+                .publish_endpoint(at, index, gauges.as_ref());
+        }
+    }
+}

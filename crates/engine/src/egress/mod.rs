@@ -1,0 +1,299 @@
+//! Egress shards: where dispatches and outcomes come out, and feedback goes back in.
+
+mod feedback;
+
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
+
+use crossbeam_channel::Receiver;
+use rtrb::{Consumer, Producer};
+use tollgate_arbiter::Nanos;
+
+pub use self::feedback::FeedbackBatch;
+use crate::clock::Clock;
+use crate::delivery::{Delivery, Dispatch};
+use crate::idle::{Idle, Patience};
+use crate::shared::Shared;
+use crate::stats::EgressStats;
+use crate::sync::doorbell::Sleeper;
+use crate::ticket::Receipt;
+use crate::wire::{Feedback, Parcel};
+
+/// Nothing more comes out of the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Closed {
+    /// The engine was stopped, and all that it had for this shard is delivered.
+    #[error("closed: the engine has stopped")]
+    Stopped,
+    /// The arbiter's thread panicked. What could be saved is delivered.
+    #[error("lost: the arbiter's thread panicked")]
+    Lost,
+}
+
+/// A requeue that the engine cannot take; the dispatch comes back.
+#[derive(Debug)]
+pub enum RequeueRefused<P> {
+    /// The ring to the arbiter is full: try again.
+    Full(Dispatch<P>),
+    /// The arbiter is gone.
+    Closed(Dispatch<P>),
+}
+
+/// One exit of an engine: hands out dispatches and outcomes, and takes feedback, for the thread that
+/// owns it.
+///
+/// The dispatches to a worker come out of the shard `worker id % egress shards`; all other outcomes out
+/// of the shard `i % egress shards` for a request that ingress shard i submitted. `Send`, not `Sync`.
+///
+/// Keep the handle for as long as requests run that it handed out: an engine whose shard is dropped
+/// while it runs takes that shard for lost. It releases everything that was dispatched through it, as
+/// `complete` does, counts it as lost, and sends later dispatches and outcomes out of another shard;
+/// without any shard it closes.
+///
+/// ```compile_fail
+/// fn shared_between_threads<T: Sync>() {}
+/// shared_between_threads::<tollgate::EgressShard<u64>>();
+/// ```
+#[derive(Debug)]
+pub struct EgressShard<P> {
+    shared: Arc<Shared>,
+    shard: usize,
+    clock: Clock,
+    idle: Idle,
+    sleeper: Sleeper,
+    ring: Consumer<Parcel<P>>,
+    feedback: Producer<Feedback<P>>,
+    /// Where the core leaves what no longer fitted the ring when it closed.
+    rest: Receiver<Vec<Parcel<P>>>,
+    /// That rest, last first.
+    left: Vec<Parcel<P>>,
+    stats: EgressStats,
+}
+
+/// The ends of an egress shard's rings that the shard holds.
+#[derive(Debug)]
+pub(crate) struct EgressEnds<P> {
+    pub(crate) ring: Consumer<Parcel<P>>,
+    pub(crate) feedback: Producer<Feedback<P>>,
+    pub(crate) rest: Receiver<Vec<Parcel<P>>>,
+    pub(crate) sleeper: Sleeper,
+}
+
+impl<P> EgressShard<P> {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        shard: usize,
+        (clock, idle): (Clock, Idle),
+        stats: EgressStats,
+        ends: EgressEnds<P>,
+    ) -> Self {
+        Self {
+            shared,
+            shard,
+            clock,
+            idle,
+            sleeper: ends.sleeper,
+            ring: ends.ring,
+            feedback: ends.feedback,
+            rest: ends.rest,
+            left: Vec::new(),
+            stats,
+        }
+    }
+
+    /// Waits for the next delivery, by the engine's idle strategy.
+    ///
+    /// # Errors
+    /// The engine is closed, and everything was delivered.
+    pub fn recv(&mut self) -> Result<Delivery<P>, Closed> {
+        self.wait(None);
+        self.try_recv()
+            .map(|delivery| delivery.expect("waited for it"))
+    }
+
+    /// The same, for at most `timeout`; `None` when it has passed.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Option<Delivery<P>>, Closed> {
+        let nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        self.wait(Some(self.clock.now().saturating_add(Nanos(nanos))));
+        self.try_recv()
+    }
+
+    /// The next delivery if there is one. Never blocks.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn try_recv(&mut self) -> Result<Option<Delivery<P>>, Closed> {
+        let Ok(parcel) = self.ring.pop() else {
+            return self.take_rest();
+        };
+        tally(&mut self.stats, &parcel, self.clock.now());
+        self.say_room();
+        Ok(Some(parcel.open()))
+    }
+
+    /// Waits for a delivery, then moves as many as there are, at most `max`, to the end of `into`; how
+    /// many.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn recv_batch(
+        &mut self,
+        max: usize,
+        into: &mut impl Extend<Delivery<P>>,
+    ) -> Result<usize, Closed> {
+        self.wait(None);
+        self.try_recv_batch(max, into)
+    }
+
+    /// The same without waiting; 0 if there is nothing now.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn try_recv_batch(
+        &mut self,
+        max: usize,
+        into: &mut impl Extend<Delivery<P>>,
+    ) -> Result<usize, Closed> {
+        let count = self.ring.slots().min(max);
+        if count == 0 {
+            if max == 0 {
+                return Ok(0);
+            }
+            let delivery = self.take_rest()?;
+            let count = usize::from(delivery.is_some());
+            into.extend(delivery);
+            return Ok(count);
+        }
+        let now = self.clock.now();
+        let Ok(chunk) = self.ring.read_chunk(count) else {
+            unreachable!("so many were there, and only this shard takes them");
+        };
+        let stats = &mut self.stats;
+        into.extend(chunk.into_iter().map(|parcel| {
+            tally(stats, &parcel, now);
+            parcel.open()
+        }));
+        self.say_room();
+        Ok(count)
+    }
+
+    /// The prefill of a dispatch is over: its tokens no longer count (S9.1). Never fails; what is
+    /// stale is counted.
+    pub fn prefill_done(&mut self, receipt: Receipt) {
+        self.feedback().prefill_done(receipt);
+    }
+
+    /// A dispatched request is over: whatever it holds is released (S9.1). Never fails; what is stale
+    /// is counted.
+    pub fn complete(&mut self, receipt: Receipt) {
+        self.feedback().complete(receipt);
+    }
+
+    /// The hand-over failed: the request waits again in its old place, or ends where it was handed
+    /// over as often as it may be (S9.4).
+    ///
+    /// # Errors
+    /// The dispatch comes back if the ring to the arbiter is full, or the arbiter is gone.
+    pub fn requeue(&mut self, dispatch: Dispatch<P>) -> Result<(), RequeueRefused<P>> {
+        if self.shared.bell.is_gone() {
+            return Err(RequeueRefused::Closed(dispatch));
+        }
+        if self.feedback.is_full() {
+            return Err(RequeueRefused::Full(dispatch));
+        }
+        let receipt = dispatch.receipt();
+        let pushed = self
+            .feedback
+            .push(Feedback::Requeue(receipt, dispatch.payload));
+        assert!(pushed.is_ok(), "there was room a moment ago");
+        // Where the arbiter is gone by now, the payload is dropped with the ring's ends.
+        let _ = self.shared.bell.ring();
+        Ok(())
+    }
+
+    /// Several `prefill_done` and `complete`, published together when it is dropped.
+    pub fn feedback(&mut self) -> FeedbackBatch<'_, P> {
+        FeedbackBatch::new(&mut self.feedback, &self.shared, &mut self.stats)
+    }
+
+    /// Waits until something is there, until nothing more will come, or until `deadline`.
+    fn wait(&mut self, deadline: Option<Nanos>) {
+        let mut patience = Patience::new(self.idle);
+        while self.ring.is_empty() && !self.is_closed() {
+            let left = deadline.map(|deadline| deadline.saturating_sub(self.clock.now()));
+            if left == Some(Nanos(0)) {
+                break;
+            }
+            if !patience.wait() {
+                let (ring, flags) = (&self.ring, &self.shared.egress[self.shard]);
+                let timeout = left.map(|left| Duration::from_nanos(left.0));
+                self.sleeper
+                    .sleep_unless(|| !ring.is_empty() || flags.is_closed(), timeout);
+                patience = Patience::new(self.idle);
+            }
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.shared.egress[self.shard].is_closed()
+    }
+
+    /// What the core left behind when it closed.
+    fn take_rest(&mut self) -> Result<Option<Delivery<P>>, Closed> {
+        if !self.is_closed() {
+            return Ok(None);
+        }
+        // It may have come between the look into the ring and the core's last word.
+        if let Ok(parcel) = self.ring.pop() {
+            tally(&mut self.stats, &parcel, self.clock.now());
+            return Ok(Some(parcel.open()));
+        }
+        if let Ok(rest) = self.rest.try_recv() {
+            self.left = rest;
+            self.left.reverse();
+        }
+        let Some(parcel) = self.left.pop() else {
+            return Err(self.shared.why_closed());
+        };
+        tally(&mut self.stats, &parcel, self.clock.now());
+        Ok(Some(parcel.open()))
+    }
+
+    /// There is room in the ring again: tells the arbiter if it waits for that.
+    #[inline]
+    fn say_room(&self) {
+        // ORDERING: pairs with the fence of the core's `sleep_unless`: either this load sees that the
+        // core is hungry, or the core's last look sees the room.
+        fence(Ordering::SeqCst);
+        if self.shared.egress[self.shard].is_hungry() {
+            let _ = self.shared.bell.ring();
+        }
+    }
+}
+
+/// Counts what is handed out `now`.
+#[inline]
+fn tally<P>(stats: &mut EgressStats, parcel: &Parcel<P>, now: Nanos) {
+    match parcel {
+        Parcel::Dispatch {
+            submitted_at,
+            dispatched_at,
+            ..
+        } => stats.dispatched(*submitted_at, *dispatched_at, now),
+        Parcel::Ended { .. } => stats.ended(),
+        Parcel::Returned { .. } => stats.returned(),
+    }
+}
+
+impl<P> Drop for EgressShard<P> {
+    /// Drops what was not received, on this thread; the arbiter does the rest.
+    fn drop(&mut self) {
+        self.shared.egress[self.shard].drop_handle();
+        let _ = self.shared.bell.ring();
+        while self.ring.pop().is_ok() {}
+    }
+}
