@@ -113,12 +113,14 @@ impl<P> Core<P> {
     fn refuse_commands(&mut self) {
         while let Ok(order) = self.commands.try_recv() {
             let result = Err(ControlError::Closed(self.shared.why_closed()));
-            let _ = self.replies.try_send(Reply {
+            self.answer(Reply {
                 result,
                 order,
                 before: None,
             });
         }
+        // A call that a panic left without its answer waits no longer either.
+        self.replies = None;
     }
 }
 

@@ -30,9 +30,16 @@ impl<P> Core<P> {
             return 0;
         };
         let reply = self.obey(order);
-        // A caller that did not wait for it finds the engine closed.
-        let _ = self.replies.try_send(reply);
+        self.answer(reply);
         1
+    }
+
+    /// Answers the caller who waits; there is one at most, and the channel has room for its answer.
+    pub(super) fn answer(&self, reply: Reply) {
+        if let Some(replies) = &self.replies {
+            // A caller that found the engine closed meanwhile does not wait any more.
+            let _ = replies.try_send(reply);
+        }
     }
 
     fn obey(&mut self, mut order: Order) -> Reply {

@@ -25,6 +25,8 @@ pub(super) struct Hall<P> {
     freed: Vec<Freed>,
     /// By egress group: the outlet that its dispatches leave by.
     pub(super) routes: Vec<usize>,
+    /// By outlet: how many groups leave by it.
+    sharing: Vec<usize>,
 }
 
 /// The way to one egress shard.
@@ -126,6 +128,7 @@ impl<P> Hall<P> {
             places,
             outbox: Outbox::new(outlets.len(), slots),
             routes: (0..outlets.len()).collect(),
+            sharing: vec![1; outlets.len()],
             outlets: outlets.into_iter().map(Outlet::new).collect(),
             freed: freed.collect(),
         }
@@ -146,8 +149,10 @@ impl<P> Hall<P> {
     /// How many dispatches a group of workers may have: its part of its outlet's room.
     pub(super) fn room_for(&mut self, group: usize) -> usize {
         let outlet = self.routes[group];
-        let sharing = self.routes.iter().filter(|&&route| route == outlet).count();
-        self.room(outlet).div_ceil(sharing)
+        match self.sharing[outlet] {
+            1 => self.room(outlet),
+            sharing => self.room(outlet).div_ceil(sharing),
+        }
     }
 
     /// Sends a lost outlet's group of workers out by the next one that is not.
@@ -155,6 +160,8 @@ impl<P> Hall<P> {
         let route = self.routes[group];
         if let Some(next) = self.next_live(route) {
             self.routes[group] = next;
+            self.sharing[route] -= 1;
+            self.sharing[next] += 1;
         }
     }
 

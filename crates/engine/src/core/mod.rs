@@ -72,7 +72,8 @@ pub struct Core<P> {
     hall: Hall<P>,
     letters: Letters,
     commands: Receiver<Order>,
-    replies: Sender<Reply>,
+    /// None once the core is closed: who waits for an answer then gets none.
+    replies: Option<Sender<Reply>>,
     parts: Parts,
     /// By number: every taint name that a worker ever carried.
     taint_names: Vec<Arc<str>>,
@@ -171,7 +172,7 @@ impl<P> Core<P> {
             inlets: inlets_taken,
             letters: Letters::new(inlets, outlets),
             commands: parts.commands,
-            replies: parts.replies,
+            replies: Some(parts.replies),
             parts: Parts::new(),
             taint_names: Vec::new(),
             upkeep: Upkeep::new(outlets),

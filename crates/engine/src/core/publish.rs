@@ -1,8 +1,8 @@
 //! Figures for the readers of statistics: written by the core alone, read by anybody at any time.
 //!
 //! Counters of the loop are kept current turn by turn. Classes and endpoints are copied out in slices,
-//! at least a full round every few milliseconds while the core turns, and all of them before it sleeps
-//! and when it closes. A class's oldest wait is found by passes over the slots, also in slices.
+//! a slice each half millisecond while the core turns, and all of them before it sleeps and when it
+//! closes. A class's oldest wait is found by passes over the slots, also in slices.
 
 use tollgate_arbiter::{Arbiter, ClassIndex, EndpointIndex, Nanos, SlotIndex};
 
@@ -17,9 +17,9 @@ const TURNS_PER_SAMPLE: u64 = 64;
 /// How long the core turns between two slices.
 const PUBLISH_EVERY: Nanos = Nanos::from_micros(500);
 /// How many endpoints one slice copies out.
-const ENDPOINTS_PER_SLICE: u32 = 256;
+const ENDPOINTS_PER_SLICE: u32 = 64;
 /// How many slots one slice looks at for who has waited longest.
-const SLOTS_PER_SLICE: u32 = 1_024;
+const SLOTS_PER_SLICE: u32 = 256;
 
 /// What the core counts of itself, and how far it has come with the rest.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ pub(super) struct Publisher {
 struct Published {
     shares: Shares,
     backlogs: Vec<Backlog>,
+    /// By class: it is on the board.
+    shown: Vec<bool>,
     slot: SlotIndex,
     /// By class: the oldest that the pass at hand has found, and what the last whole pass found.
     found: Vec<Nanos>,
@@ -53,6 +55,7 @@ impl Publisher {
             Published {
                 shares: Shares::new(classes),
                 backlogs: vec![Backlog::default(); classes],
+                shown: vec![false; classes],
                 slot: SlotIndex(0),
                 found: vec![Nanos::MAX; classes],
                 oldest: vec![Nanos::MAX; classes],
@@ -178,6 +181,7 @@ impl<P> Core<P> {
         let Published {
             shares,
             backlogs,
+            shown,
             oldest,
             ..
         } = &mut published[at];
@@ -202,10 +206,13 @@ impl<P> Core<P> {
                     share: shares.of(place),
                 }
             });
-            if row.is_none() {
+            let was_shown = std::mem::replace(&mut shown[place], row.is_some());
+            if row.is_none() && was_shown {
                 shares.forget(place);
             }
-            stats.publish_class(at, ClassIndex(index), row.as_ref());
+            if row.is_some() || was_shown {
+                stats.publish_class(at, ClassIndex(index), row.as_ref());
+            }
         }
     }
 
