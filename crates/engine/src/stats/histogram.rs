@@ -21,6 +21,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crossbeam::utils::CachePadded;
 use hdrhistogram::Histogram;
 
 /// The longest duration that is told from longer ones, in nanoseconds: about 18 minutes.
@@ -43,13 +44,13 @@ const SUM_SHIFT: u32 = 10;
 
 /// A new histogram's writing end and a reading end.
 pub(crate) fn histogram() -> (Recorder, HistogramReader) {
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(CachePadded::new(Shared {
         counts: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
         sum: AtomicU64::new(0),
         min: AtomicU64::new(u64::MAX),
         max: AtomicU64::new(0),
         clamped: AtomicU64::new(0),
-    });
+    }));
     let recorder = Recorder {
         shared: Arc::clone(&shared),
         unpublished: 0,
@@ -59,7 +60,9 @@ pub(crate) fn histogram() -> (Recorder, HistogramReader) {
     (recorder, HistogramReader { shared })
 }
 
-/// All words have one writer and no word says anything about another, so every access is relaxed.
+/// All words have one writer and no word says anything about another, so every access is relaxed. On
+/// cache lines of its own: the words are written at each sample, and the next histogram by another
+/// thread.
 #[derive(Debug)]
 struct Shared {
     /// Samples by bucket.
@@ -77,7 +80,7 @@ struct Shared {
 /// The writing end of a histogram; there is one.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    shared: Arc<Shared>,
+    shared: Arc<CachePadded<Shared>>,
     /// Nanoseconds that are not in the published sum yet; less than one of its units.
     unpublished: u64,
     min: u64,
@@ -90,7 +93,7 @@ impl Recorder {
     /// # Complexity
     /// O(1): two stores, and one more for a new extreme or a clamped value.
     pub(crate) fn record(&mut self, nanos: u64) {
-        let shared = &*self.shared;
+        let shared = &**self.shared;
         let value = nanos.min(TOP_NANOS);
         if nanos > TOP_NANOS {
             raise(&shared.clamped, 1);
@@ -113,7 +116,7 @@ impl Recorder {
 /// A reading end of a histogram.
 #[derive(Clone, Debug)]
 pub(crate) struct HistogramReader {
-    shared: Arc<Shared>,
+    shared: Arc<CachePadded<Shared>>,
 }
 
 impl HistogramReader {

@@ -4,9 +4,8 @@
 //! those who count: an idle or blocked shard holds no reader up, and everything that it counted so
 //! far is in every answer. Reading changes nothing, so asking twice loses and doubles nothing.
 //!
-//! Each number has one writer: the core, or the thread of a shard. [`create`] makes all writing ends
-//! together; `counters` has them, `histogram` measures durations, `board` shows classes and
-//! endpoints through `record`, and `share` compares service with quanta.
+//! Each number has one writer, the core or the thread of a shard, which counts without a locked
+//! instruction. Durations are counted in histograms that any reader may add up.
 
 pub(crate) mod board;
 mod counters;
@@ -48,6 +47,9 @@ pub(crate) struct Shape {
 
 /// All ends of an engine's statistics: the core's, the ingress shards', the egress shards', and the
 /// readers'. `clock` tells the engine's time.
+///
+/// Writers count through `counters`, measure durations through `histogram`, show classes and endpoints
+/// on a `board`, which stands on `record`; `share` compares a class's service with its quantum.
 pub(crate) fn create(
     shape: &Shape,
     clock: impl Fn() -> Nanos + Send + Sync + 'static,
