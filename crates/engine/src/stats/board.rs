@@ -10,10 +10,13 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tollgate_arbiter::{ClassCounters, ClassIndex, Endpoint, EndpointIndex, Nanos, WorkerId};
+use tollgate_arbiter::{
+    ClassCounters, ClassGauges, ClassIndex, Endpoint, EndpointGauges, EndpointIndex, Nanos,
+    WorkerId,
+};
 
+use super::Share;
 use super::record::Record;
-use super::{ClassGauges, EndpointGauges, Share};
 
 /// What the core publishes of one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crossbeam::utils::CachePadded;
-use tollgate_arbiter::{ClassIndex, EndpointIndex, Nanos};
+use tollgate_arbiter::{ClassIndex, EndpointGauges, EndpointIndex, Nanos};
 
-use super::EndpointGauges;
 use super::board::{Board, ClassRow};
 use super::histogram::Recorder;
 

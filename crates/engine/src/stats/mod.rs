@@ -22,7 +22,7 @@ use tollgate_arbiter::{ClassIndex, Nanos};
 
 pub(crate) use self::counters::{CoreStats, EgressStats, IngressStats};
 pub use self::snapshot::*;
-pub use tollgate_arbiter::{ClassGauges, EndpointGauges};
+pub use tollgate_arbiter::{ClassCounters, ClassGauges, EndpointGauges};
 
 use self::board::Board;
 use self::counters::{CoreCounters, Counter, EgressCounters, IngressCounters, OutletCounters};

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use hdrhistogram::Histogram;
-use tollgate_arbiter::{ClassIndex, EndpointIndex};
-
-use super::{ClassGauges, EndpointGauges};
+use tollgate_arbiter::{ClassGauges, ClassIndex, EndpointGauges, EndpointIndex};
 
 /// Everything that is counted and measured, read by [`Stats::read`](super::Stats::read).
 ///
