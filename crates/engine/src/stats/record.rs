@@ -16,11 +16,13 @@
 //!   Publications are apart by a turn of the core at least, and a copy takes a fraction of a turn,
 //!   so this takes a reader that is interrupted [`TRIES`] times in a row.
 //!
+//! I1 is modelled over this code, with a model for each fence that fails without it.
+//!
 //! # What is deliberately absent
 //! The single copy of an ordinary sequence lock: a writer that is interrupted while it writes would
 //! make every reader wait for it. And a lock.
 
-use std::sync::atomic::{
+use crate::sync::shim::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
     fence,
@@ -85,7 +87,11 @@ impl<const WORDS: usize> Record<WORDS> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+#[path = "record_model.rs"]
+mod model;
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::Arc;
     use std::thread;

@@ -6,6 +6,6 @@ pub(crate) mod doorbell;
 pub(crate) mod mail;
 #[cfg(all(test, loom))]
 mod model;
-mod shim;
+pub(crate) mod shim;
 #[cfg(all(test, not(loom)))]
 mod stress;

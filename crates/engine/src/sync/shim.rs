@@ -3,9 +3,9 @@
 //! product's own code.
 
 #[cfg(loom)]
-pub(super) use modelled::*;
+pub(crate) use modelled::*;
 #[cfg(not(loom))]
-pub(super) use product::*;
+pub(crate) use product::*;
 
 #[cfg(not(loom))]
 mod product {
