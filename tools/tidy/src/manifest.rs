@@ -217,7 +217,10 @@ fn check_dependencies(file: &File) -> Vec<Finding> {
             setting.key.trim_end_matches(".workspace")
         };
         let is_ours = dependency.starts_with("tollgate");
-        if is_ours && allowed.is_some_and(|allowed| !allowed.contains(&dependency)) {
+        // The naive model judges whatever stands on the arbiter: a test may use it anywhere.
+        let is_judge = dependency == "tollgate-sim" && setting.section == "dev-dependencies";
+        let is_known = allowed.is_none_or(|allowed| allowed.contains(&dependency));
+        if is_ours && !is_known && !is_judge {
             let message = format!("must not depend on `{dependency}`: arrows point the other way");
             findings.push(Finding::new(&file.path, setting.line, message));
         }
