@@ -53,7 +53,6 @@ pub(crate) struct CoreCounters {
     pub(crate) dispatches: Counter,
     pub(crate) intake: Counter,
     pub(crate) stale: Counter,
-    pub(crate) unknown_names: Counter,
     /// By ingress shard: records in its ring.
     pub(crate) ingress_ring_len: Box<[Counter]>,
     /// By egress shard.

@@ -6,6 +6,26 @@
 //!
 //! Each number has one writer, the core or the thread of a shard, which counts without a locked
 //! instruction. Durations are counted in histograms that any reader may add up.
+//!
+//! ```
+//! use tollgate::policy::Profile;
+//! use tollgate::{Engine, Request, Worker};
+//!
+//! let mut built =
+//!     Engine::builder(Profile::synthetic(None)).worker(Worker::new(7)).build::<u64>()?;
+//! let stats = built.engine.handles().stats();
+//! for id in 0..3 {
+//!     built.ingress[0].try_submit(Request::new(512, id)).expect("there is room");
+//!     built.egress[0].recv()?;
+//! }
+//! let read = stats.read();
+//! assert_eq!(read.ingress[0].accepted, 3);
+//! assert_eq!(read.egress[0].delivered, 3);
+//! let wait = &read.egress[0].wait;
+//! assert_eq!(wait.histogram.len(), 3);
+//! assert!(wait.histogram.value_at_quantile(0.99) >= wait.min_ns);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub(crate) mod board;
 mod counters;
@@ -230,7 +250,6 @@ fn core_snapshot(core: &CoreCounters, selection: &HistogramReader) -> CoreSnapsh
         dispatches: core.dispatches.value(),
         intake: core.intake.value(),
         stale: core.stale.value(),
-        unknown_names: core.unknown_names.value(),
         selection: timing(selection),
     }
 }

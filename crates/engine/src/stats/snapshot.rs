@@ -22,7 +22,11 @@ pub struct Snapshot {
     pub egress: Vec<EgressSnapshot>,
 }
 
-/// One model. The core publishes it at least every millisecond while it turns, and before it sleeps.
+/// One model, as the core published it last.
+///
+/// While the core turns, it publishes a slice at least every millisecond: all classes of one model,
+/// and some of its endpoints; the next model follows when all of them were. Before it sleeps, and when
+/// it closes, it publishes everything, so what is read of a sleeping core is current.
 #[derive(Clone, Debug)]
 pub struct ModelSnapshot {
     /// Its name.
@@ -77,7 +81,8 @@ pub struct EndpointSnapshot {
     pub gauges: EndpointGauges,
 }
 
-/// The core: the thread of the arbiters. Fresh like a [`ModelSnapshot`].
+/// The core: the thread of the arbiters. Counted turn by turn; `parks` and `stale` with the slices of a
+/// [`ModelSnapshot`].
 #[derive(Clone, Debug)]
 pub struct CoreSnapshot {
     /// Turns of its loop.
@@ -94,9 +99,6 @@ pub struct CoreSnapshot {
     pub intake: u64,
     /// Feedback, cancels and control calls that found nothing to do (S9.3).
     pub stale: u64,
-    /// Submissions whose class or family was not known to the arbiter (S3.4); what the shards
-    /// resolved is counted by [`IngressSnapshot::unknown_names`].
-    pub unknown_names: u64,
     /// What one selection took; a sample of all selections.
     pub selection: Timing,
 }
@@ -117,15 +119,15 @@ pub struct IngressSnapshot {
     /// Accepted requests that named a class or family that does not exist, and went to the default
     /// family (S3.4).
     pub unknown_names: u64,
-    /// Records in the ring to the core, from 0 to `ring_capacity`; seen by the core, fresh like a
-    /// [`ModelSnapshot`].
+    /// Records in the ring to the core, from 0 to `ring_capacity`; the core's, published with the
+    /// slices of a [`ModelSnapshot`].
     pub ring_len: u64,
     /// The most records that the ring holds.
     pub ring_capacity: u64,
 }
 
-/// One egress shard. Counted by the thread that receives, at once, but for the three that the core
-/// counts, which are fresh like a [`ModelSnapshot`].
+/// One egress shard. Counted by the thread that receives, at once, but for the three that are the
+/// core's, which it publishes with the slices of a [`ModelSnapshot`].
 #[derive(Clone, Debug)]
 pub struct EgressSnapshot {
     /// Dispatches handed out.
