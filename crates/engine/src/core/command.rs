@@ -113,6 +113,7 @@ impl<P> Core<P> {
         version: u64,
         before: &mut Option<Arc<Profile>>,
     ) -> Result<u64, ControlError> {
+        self.forget_free_places(at);
         let model = &mut self.models[at];
         // Shards may still send what they resolved under the policy of before.
         model.arbiter.hold_drained(true);

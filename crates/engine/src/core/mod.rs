@@ -236,6 +236,9 @@ impl<P> Core<P> {
             if !report.is_idle() {
                 patience = Patience::new(idle);
             } else if !patience.wait() {
+                if self.settle_figures() {
+                    continue;
+                }
                 self.publish_all();
                 self.sleep();
                 patience = Patience::new(idle);

@@ -20,6 +20,8 @@ const PUBLISH_EVERY: Nanos = Nanos::from_micros(500);
 const ENDPOINTS_PER_SLICE: u32 = 64;
 /// How many slots one slice looks at for who has waited longest.
 const SLOTS_PER_SLICE: u32 = 256;
+/// The same for a core that has nothing else to do.
+const SLOTS_PER_IDLE_SLICE: u32 = 4_096;
 
 /// What the core counts of itself, and how far it has come with the rest.
 #[derive(Debug)]
@@ -28,6 +30,9 @@ pub(super) struct Publisher {
     turns: u64,
     last_turn: Nanos,
     was_idle: bool,
+    /// Models whose oldest waiting requests a sleeping core would show wrong: something happened since
+    /// the last pass over their slots began.
+    unsettled: usize,
     due: Nanos,
     /// The model whose turn it is, and its endpoint.
     model: usize,
@@ -46,6 +51,16 @@ struct Published {
     /// By class: the oldest that the pass at hand has found, and what the last whole pass found.
     found: Vec<Nanos>,
     oldest: Vec<Nanos>,
+    /// The pass at hand began after all that happened.
+    settles: bool,
+}
+
+impl Published {
+    /// Begins another pass.
+    fn restart(&mut self) {
+        self.slot = SlotIndex(0);
+        self.found.fill(Nanos::MAX);
+    }
 }
 
 impl Publisher {
@@ -59,6 +74,7 @@ impl Publisher {
                 slot: SlotIndex(0),
                 found: vec![Nanos::MAX; classes],
                 oldest: vec![Nanos::MAX; classes],
+                settles: false,
             }
         };
         Self {
@@ -66,6 +82,7 @@ impl Publisher {
             turns: 0,
             last_turn: Nanos(0),
             was_idle: true,
+            unsettled: 0,
             due: Nanos(0),
             model: 0,
             endpoint: 0,
@@ -86,7 +103,14 @@ impl Publisher {
         }
         counters.dispatches.add(report.dispatched);
         counters.intake.add(report.intake);
+        counters.letters.add(report.letters);
         self.was_idle = report.is_idle();
+        if !self.was_idle {
+            self.unsettled = self.models.len();
+            for model in &mut self.models {
+                model.settles = false;
+            }
+        }
     }
 
     pub(super) fn is_due(&self, now: Nanos) -> bool {
@@ -130,13 +154,44 @@ impl<P> Core<P> {
         }
     }
 
+    /// One slice of what must be known before a core that holds requests sleeps; false: all is known.
+    pub(super) fn settle_figures(&mut self) -> bool {
+        let Some(at) = self.publisher.unsettled.checked_sub(1) else {
+            return false;
+        };
+        let published = &mut self.publisher.models[at];
+        if !published.settles {
+            published.restart();
+            published.settles = true;
+        }
+        if self.models[at].arbiter.waiting() > 0 {
+            self.look_for_oldest(at, SLOTS_PER_IDLE_SLICE);
+        }
+        if self.publisher.models[at].slot == SlotIndex(0) {
+            self.publisher.models[at].settles = false;
+            self.publisher.unsettled = at;
+        }
+        true
+    }
+
+    /// A reload is about to give free places to new classes: they start at 0.
+    pub(super) fn forget_free_places(&mut self, at: usize) {
+        let arbiter = &self.models[at].arbiter;
+        let published = &mut self.publisher.models[at];
+        for place in 0..published.backlogs.len() {
+            let index = u16::try_from(place).map(ClassIndex);
+            if index.is_ok_and(|index| arbiter.class_gauges(index).is_none()) {
+                published.shares.forget(place);
+            }
+        }
+    }
+
     /// Everything at once.
     pub(super) fn publish_all(&mut self) {
         self.publisher.due = self.now.saturating_add(PUBLISH_EVERY);
         self.publish_loop();
         for at in 0..self.models.len() {
             let reach = self.models[at].arbiter.endpoint_reach();
-            self.look_for_oldest(at, SLOTS_PER_SLICE);
             self.publish_classes(at);
             self.publish_endpoints(at, 0, reach);
         }
@@ -164,7 +219,7 @@ impl<P> Core<P> {
         published.slot = arbiter.oldest_waiting(published.slot, slots, &mut published.found);
         if published.slot == SlotIndex(0) {
             std::mem::swap(&mut published.found, &mut published.oldest);
-            published.found.fill(Nanos::MAX);
+            published.restart();
         }
     }
 

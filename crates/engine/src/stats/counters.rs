@@ -52,6 +52,7 @@ pub(crate) struct CoreCounters {
     pub(crate) parks: Counter,
     pub(crate) dispatches: Counter,
     pub(crate) intake: Counter,
+    pub(crate) letters: Counter,
     pub(crate) stale: Counter,
     /// By ingress shard: records in its ring.
     pub(crate) ingress_ring_len: Box<[Counter]>,

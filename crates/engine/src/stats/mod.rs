@@ -249,6 +249,7 @@ fn core_snapshot(core: &CoreCounters, selection: &HistogramReader) -> CoreSnapsh
         parks: core.parks.value(),
         dispatches: core.dispatches.value(),
         intake: core.intake.value(),
+        letters: core.letters.value(),
         stale: core.stale.value(),
         selection: timing(selection),
     }

@@ -97,6 +97,8 @@ pub struct CoreSnapshot {
     pub dispatches: u64,
     /// Submissions taken out of the ingress rings.
     pub intake: u64,
+    /// Slots whose releases by mail were applied.
+    pub letters: u64,
     /// Feedback, cancels and control calls that found nothing to do (S9.3).
     pub stale: u64,
     /// What one selection took; a sample of all selections.
