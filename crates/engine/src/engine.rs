@@ -174,7 +174,6 @@ impl Handles {
 
 impl Engine<()> {
     /// Begins an engine whose first model, called `default`, runs under `profile`.
-    #[must_use]
     pub fn builder(profile: Profile) -> Builder {
         Builder::new(profile)
     }

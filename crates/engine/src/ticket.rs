@@ -73,8 +73,8 @@ impl PlaceMap {
 
     /// The slot's number within its shard, over all models.
     pub(crate) const fn local(self, place: Place) -> usize {
-        let per_model = 1 << self.local_bits;
-        self.model(place) * per_model + (place.0 & (per_model as u32 - 1)) as usize
+        let local = place.0 & ((1 << self.local_bits) - 1);
+        (self.model(place) << self.local_bits) + local as usize
     }
 
     /// A ticket in the words of a model's arbiter.
@@ -85,7 +85,7 @@ impl PlaceMap {
         }
     }
 
-    pub(crate) const fn from_arbiter(self, model: usize, ticket: ArbiterTicket) -> Ticket {
+    pub(crate) const fn to_engine(self, model: usize, ticket: ArbiterTicket) -> Ticket {
         Ticket {
             place: self.place(model, ticket.slot.0),
             generation: ticket.generation,
@@ -111,6 +111,6 @@ mod tests {
             place,
             generation: 9,
         };
-        assert_eq!(map.from_arbiter(3, map.to_arbiter(ticket)), ticket);
+        assert_eq!(map.to_engine(3, map.to_arbiter(ticket)), ticket);
     }
 }

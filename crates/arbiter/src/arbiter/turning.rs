@@ -51,9 +51,9 @@ impl<P> Arbiter<P> {
             let worker = self.endpoints.slot(number).endpoint.worker;
             if self.capacities.egress_group(worker) == group {
                 let ticket = entry.ticket(slot);
-                self.complete(ticket, entry.attempt)
-                    .expect("a dispatched request is complete once");
-                freed(ticket);
+                if self.complete(ticket, entry.attempt).is_ok() {
+                    freed(ticket);
+                }
             }
         }
         (end < self.capacities.slots).then_some(SlotIndex(end))

@@ -253,7 +253,7 @@ impl<P> Hall<P> {
     }
 
     fn dispatch(&mut self, model: usize, decision: Decision<P>) {
-        let ticket = self.places.from_arbiter(model, decision.ticket);
+        let ticket = self.places.to_engine(model, decision.ticket);
         let group = group_of(decision.endpoint.worker.0, self.outlets.len());
         let parcel = Parcel::Dispatch {
             ticket,
@@ -369,7 +369,7 @@ impl<P> Sink<P> for Desk<'_, P> {
                 outcome,
                 payload,
             } => self.hall.end(Ended {
-                ticket: self.hall.places.from_arbiter(self.model, ticket),
+                ticket: self.hall.places.to_engine(self.model, ticket),
                 class,
                 outcome,
                 payload,

@@ -100,7 +100,7 @@ impl<P> Core<P> {
                 .arbiter
                 .abandon_egress(index16(group), at.from, ABANDONED_PER_TURN, |ticket| {
                     count += 1;
-                    hall.free(places.from_arbiter(at.model, ticket));
+                    hall.free(places.to_engine(at.model, ticket));
                 });
         self.publisher.abandoned(lost, count);
         self.upkeep.abandoning[group] = match next {

@@ -107,9 +107,12 @@ impl<P> EgressShard<P> {
     /// # Errors
     /// The engine is closed, and everything was delivered.
     pub fn recv(&mut self) -> Result<Delivery<P>, Closed> {
-        self.wait(None);
-        self.try_recv()
-            .map(|delivery| delivery.expect("waited for it"))
+        loop {
+            self.wait(None);
+            if let Some(delivery) = self.try_recv()? {
+                return Ok(delivery);
+            }
+        }
     }
 
     /// The same, for at most `timeout`; `None` when it has passed.
@@ -206,10 +209,10 @@ impl<P> EgressShard<P> {
             return Err(RequeueRefused::Full(dispatch));
         }
         let receipt = dispatch.receipt();
-        let pushed = self
-            .feedback
-            .push(Feedback::Requeue(receipt, dispatch.payload));
-        assert!(pushed.is_ok(), "there was room a moment ago");
+        let record = Feedback::Requeue(receipt, dispatch.payload);
+        let Ok(()) = self.feedback.push(record) else {
+            unreachable!("only this shard takes the room that there was");
+        };
         // Where the arbiter is gone by now, the payload is dropped with the ring's ends.
         let _ = self.shared.bell.ring();
         Ok(())

@@ -80,6 +80,7 @@ impl<P> IngressShard<P> {
     /// The request comes back whole if it is invalid, the engine is closed, or there is no room; an
     /// earlier reason of this list wins. Nothing has happened then.
     #[inline]
+    #[expect(clippy::result_large_err, reason = "the request comes back whole")]
     pub fn try_submit<'a>(
         &mut self,
         request: Request<'a, P>,
@@ -98,8 +99,9 @@ impl<P> IngressShard<P> {
             }
         };
         let (record, request) = Submission::new(request, &settled);
-        let pushed = self.ring.push(Intake::Submit(record));
-        assert!(pushed.is_ok(), "there was room a moment ago");
+        let Ok(()) = self.ring.push(Intake::Submit(record)) else {
+            unreachable!("only this shard takes the room that there was");
+        };
         if self.bell.ring() == Answer::Gone {
             return self.submitted_too_late(settled.ticket, request);
         }
@@ -195,6 +197,7 @@ impl<P> IngressShard<P> {
     /// The record was published while the core closed: either the core found it in its last look, then
     /// it is answered like all others, or it is still in the ring, then it comes back.
     #[cold]
+    #[expect(clippy::result_large_err, reason = "the request comes back whole")]
     fn submitted_too_late<'a>(
         &mut self,
         ticket: Ticket,
