@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
+use rtrb::RingBuffer;
 
 use super::doorbell::{Answer, Doorbell, Sleeper, doorbell};
 use super::mail::{Letter, Mail, Release, mail};
@@ -32,47 +33,87 @@ fn wait_until(doorbell: &Doorbell, done: impl Fn() -> bool) {
     }
 }
 
-/// D2, D3: every ringer publishes the next item when the last was taken, so that the sleeper is on
-/// its way to sleep, or sleeps, at nearly every ring.
+/// D2, D3: every ringer waits until its item was taken, so that the sleeper is on its way to sleep,
+/// or sleeps, at nearly every ring.
 #[test]
 fn no_ring_is_lost() {
     const RINGERS: usize = 2;
     const ITEMS: u32 = 20_000;
     let (doorbell, sleeper) = doorbell();
-    let published: [AtomicU32; RINGERS] = Default::default();
-    let taken: [AtomicU32; RINGERS] = Default::default();
     thread::scope(|scope| {
         let mut sleeper = sleeper;
-        for (published, taken) in published.iter().zip(&taken) {
+        let mut rings = [(); RINGERS].map(|()| {
+            let (mut into, from) = RingBuffer::new(1);
             let doorbell = doorbell.clone();
             scope.spawn(move || {
                 for item in 1..=ITEMS {
-                    // ORDERING: Release with the sleeper's Acquire.
-                    published.store(item, Ordering::Release);
+                    into.push(Box::new(item)).expect("the last item was taken");
                     assert_eq!(doorbell.ring(), Answer::Heard);
-                    wait_until(&doorbell, || taken.load(Ordering::Relaxed) == item);
+                    wait_until(&doorbell, || !into.is_full());
                 }
             });
-        }
-        // ORDERING: Acquire with the ringers' Release.
-        let look = || {
-            published
-                .each_ref()
-                .map(|item| item.load(Ordering::Acquire))
-        };
-        let mut done = [0; RINGERS];
-        while done != [ITEMS; RINGERS] {
-            let seen = look();
-            if seen == done {
-                sleep_unless(&mut sleeper, || look() != done);
+            from
+        });
+        let mut taken = [0; RINGERS];
+        while taken != [ITEMS; RINGERS] {
+            let before = taken;
+            for (ring, taken) in rings.iter_mut().zip(&mut taken) {
+                if let Ok(item) = ring.pop() {
+                    *taken += 1;
+                    assert_eq!(*item, *taken);
+                }
             }
-            done = seen;
-            for (taken, done) in taken.iter().zip(done) {
-                taken.store(done, Ordering::Relaxed);
+            if taken == before {
+                sleep_unless(&mut sleeper, || rings.iter().any(|ring| !ring.is_empty()));
             }
         }
         sleeper
     });
+}
+
+/// D4: what a ringer published while the sleeper closes is found by the last look, or the ringer
+/// is told.
+#[test]
+fn nothing_is_left_behind_at_a_close() {
+    const ROUNDS: u32 = 200;
+    for round in 0..ROUNDS {
+        let (doorbell, mut sleeper) = doorbell();
+        let (mut into, mut from) = RingBuffer::new(64);
+        thread::scope(|scope| {
+            let ringer = scope.spawn(move || {
+                let mut heard = 0_u32;
+                while !doorbell.is_gone() {
+                    if into.is_full() {
+                        thread::yield_now();
+                        continue;
+                    }
+                    into.push(Box::new(heard + 1))
+                        .expect("there was room a moment ago");
+                    if doorbell.ring() == Answer::Gone {
+                        break;
+                    }
+                    heard += 1;
+                }
+                heard
+            });
+            let mut last = 0;
+            while last <= round {
+                match from.pop() {
+                    Ok(item) => last = *item,
+                    Err(_) => thread::yield_now(),
+                }
+            }
+            sleeper.close();
+            while let Ok(item) = from.pop() {
+                last = *item;
+            }
+            let heard = ringer.join().expect("a ringer does not panic");
+            assert!(
+                last >= heard,
+                "item {last} was the last found, {heard} the last heard"
+            );
+        });
+    }
 }
 
 const POSTERS: u32 = 3;
