@@ -62,6 +62,11 @@ impl<P> Core<P> {
             self.begin_stop(drain);
             return Ok(Done::Applied);
         }
+        #[cfg(test)]
+        super::tape::record(
+            &mut self.tape,
+            super::tape::Taken::Command(order.command.clone()),
+        );
         let at = order.command.model().map_or(0, |model| model.at());
         let model = &mut self.models[at];
         model.touched = true;

@@ -141,6 +141,11 @@ impl<P> Core<P> {
                 ..request
             };
         }
+        #[cfg(test)]
+        super::tape::record(
+            &mut self.tape,
+            super::tape::Taken::submitted(record.ticket, record.class, &request),
+        );
         let ticket = places.to_arbiter(record.ticket);
         let class = tollgate_arbiter::ClassIndex(record.class);
         let mut desk = Desk {
@@ -165,6 +170,8 @@ impl<P> Core<P> {
     }
 
     pub(super) fn cancel(&mut self, ticket: Ticket) {
+        #[cfg(test)]
+        super::tape::record(&mut self.tape, super::tape::Taken::Cancel(ticket));
         let at = self.shared.places.model(ticket.place);
         let model = &mut self.models[at];
         model.touched = true;
@@ -205,6 +212,8 @@ impl<P> Core<P> {
     }
 
     pub(super) fn prefill_done(&mut self, receipt: crate::Receipt) {
+        #[cfg(test)]
+        super::tape::record(&mut self.tape, super::tape::Taken::PrefillDone(receipt));
         let places = self.shared.places;
         let model = &mut self.models[places.model(receipt.ticket.place)];
         model.touched = true;
@@ -214,6 +223,8 @@ impl<P> Core<P> {
     }
 
     pub(super) fn complete(&mut self, receipt: crate::Receipt) {
+        #[cfg(test)]
+        super::tape::record(&mut self.tape, super::tape::Taken::Complete(receipt));
         let places = self.shared.places;
         let model = &mut self.models[places.model(receipt.ticket.place)];
         model.touched = true;
@@ -224,6 +235,8 @@ impl<P> Core<P> {
     }
 
     fn requeue(&mut self, receipt: crate::Receipt, payload: P) {
+        #[cfg(test)]
+        super::tape::record(&mut self.tape, super::tape::Taken::Requeue(receipt));
         let places = self.shared.places;
         let at = places.model(receipt.ticket.place);
         let model = &mut self.models[at];

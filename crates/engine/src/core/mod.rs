@@ -29,6 +29,8 @@ mod letters;
 mod outbox;
 mod publish;
 mod select;
+#[cfg(test)]
+mod tape;
 mod upkeep;
 
 use std::sync::Arc;
@@ -85,6 +87,8 @@ pub struct Core<P> {
     is_closed: bool,
     /// Rings of ingress shards that were gone when they were to get them back.
     unclaimed: Vec<Consumer<Intake<P>>>,
+    #[cfg(test)]
+    tape: Option<Vec<tape::Taken>>,
 }
 
 /// One model's arbiter.
@@ -182,6 +186,8 @@ impl<P> Core<P> {
             drain_end: None,
             is_closed: false,
             unclaimed: Vec::with_capacity(inlets),
+            #[cfg(test)]
+            tape: None,
         }
     }
 

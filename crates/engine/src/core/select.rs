@@ -24,6 +24,14 @@ impl<P> Core<P> {
             if !model.touched && !is_due() {
                 continue;
             }
+            #[cfg(test)]
+            super::tape::record(
+                &mut self.tape,
+                super::tape::Taken::Turn {
+                    max: BUDGET.dispatches,
+                },
+            );
+            let model = &mut self.models[at];
             let started = self.publisher.sample(&self.clock);
             let mut desk = Desk {
                 hall: &mut self.hall,

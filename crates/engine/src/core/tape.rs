@@ -1,0 +1,381 @@
+//! What a core took in, in order, and the oracle's opinion of it: with real threads around the core, the
+//! same operations in the same order must give the same dispatches.
+
+use std::collections::BTreeMap;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tollgate_arbiter::Request;
+use tollgate_policy::{Bucket, ClassPolicy, OrderPolicy, Profile, ProfileSpec};
+use tollgate_sim::oracle::Oracle;
+use tollgate_sim::protocol::{Endpoint as At, Event, Machine, Op, Submission, WorkerRecord};
+
+use super::Core;
+use crate::{
+    Clock, Command, Control, Delivery, EgressShard, Endpoint, IngressShard, ManualClock,
+    ModelIndex, Nanos, Receipt, Ticket, Worker, WorkerId,
+};
+
+/// One thing that a core took in, or did of itself.
+#[derive(Debug)]
+pub(super) enum Taken {
+    Submit {
+        class: u16,
+        submission: Box<Submission>,
+    },
+    Cancel(Ticket),
+    PrefillDone(Receipt),
+    Complete(Receipt),
+    Requeue(Receipt),
+    Command(Command),
+    Turn {
+        max: u64,
+    },
+    /// Time stands here from now on, in microseconds.
+    Time(u64),
+}
+
+impl Taken {
+    pub(super) fn submitted(ticket: Ticket, class: u16, request: &Request<'_>) -> Self {
+        let mut submission = Submission::new(&name(ticket), request.raw_tokens);
+        submission.cached = request.cached_tokens;
+        submission.strict_priority = request.strict_priority;
+        submission.priority_jump = request.priority_jump;
+        submission.pin = request.pin.map(|pin| At::new(pin.worker.0, pin.rank));
+        let ids = |allow: &[WorkerId]| allow.iter().map(|id| id.0).collect();
+        submission.allow = request.allow.map(ids);
+        submission.deadline_us = request.deadline.map(Nanos::as_micros);
+        submission.may_wait = request.may_wait;
+        Self::Submit {
+            class,
+            submission: Box::new(submission),
+        }
+    }
+}
+
+/// Writes on a tape that runs.
+pub(super) fn record(tape: &mut Option<Vec<Taken>>, taken: Taken) {
+    if let Some(tape) = tape {
+        tape.push(taken);
+    }
+}
+
+fn name(ticket: Ticket) -> String {
+    format!("{}.{}", ticket.place.0, ticket.generation)
+}
+
+const FAMILIES: [&str; 3] = ["gold", "silver", "bronze"];
+const SHARDS: usize = 3;
+const WORKERS: u64 = 4;
+
+fn profile() -> Profile {
+    let orders = [OrderPolicy::Fcfs, OrderPolicy::Wspt, OrderPolicy::Edf];
+    let classes = FAMILIES.iter().zip(orders).zip([900, 500, 100]);
+    let classes = classes.map(|((family, order), quantum)| ClassPolicy {
+        order,
+        prefill_busy_threshold: Some(2_000),
+        ..ClassPolicy::matrix(family, family, 0, quantum)
+    });
+    let buckets = vec![Bucket::new(0, "all")];
+    Profile::build(ProfileSpec::new("silver", buckets, classes.collect())).expect("it is valid")
+}
+
+/// A stream of chance: xorshift.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+/// One shard's burst of random requests, and cancels of some.
+fn submit_some(shard: &mut IngressShard<()>, dice: &mut Dice, now: Nanos) {
+    let mut tickets = Vec::new();
+    for _ in 0..dice.roll(40) {
+        let pin = Endpoint::new(dice.roll(WORKERS), 0);
+        let allow = [WorkerId(dice.roll(WORKERS)), WorkerId(dice.roll(WORKERS))];
+        let deadline = now.saturating_add(Nanos::from_micros(1 + dice.roll(30)));
+        let request = crate::Request {
+            family: Some(FAMILIES[usize::try_from(dice.roll(3)).expect("small")]),
+            pin: (dice.roll(3) > 0).then_some(pin),
+            allow: (dice.roll(6) == 0).then_some(&allow),
+            deadline: (dice.roll(4) == 0).then_some(deadline),
+            strict_priority: u32::try_from(dice.roll(2)).expect("small"),
+            may_wait: dice.roll(20) > 0,
+            ..crate::Request::new(u32::try_from(dice.roll(1_500)).expect("small"), ())
+        };
+        tickets.extend(shard.try_submit(request).ok());
+        if dice.roll(5) == 0 && !tickets.is_empty() {
+            let at = usize::try_from(dice.roll(tickets.len() as u64)).expect("small");
+            shard.cancel(tickets[at]);
+        }
+    }
+}
+
+/// Receives and gives feedback until told to stop; the dispatches, in order.
+fn receive(shard: &mut EgressShard<()>, seed: u64, stop: &AtomicBool) -> Vec<(String, u64, u8)> {
+    let mut dice = Dice(seed);
+    let (mut seen, mut running) = (Vec::new(), Vec::new());
+    let mut is_last = false;
+    loop {
+        while let Ok(Some(delivery)) = shard.try_recv() {
+            let Delivery::Dispatch(dispatch) = delivery else {
+                continue;
+            };
+            let worker = dispatch.endpoint.worker.0;
+            seen.push((name(dispatch.ticket), worker, dispatch.attempt));
+            if dice.roll(8) == 0 {
+                shard.requeue(dispatch).expect("there is room");
+            } else {
+                running.push(dispatch.receipt());
+            }
+        }
+        while running.len() > 1 || is_last && !running.is_empty() {
+            let at = usize::try_from(dice.roll(running.len() as u64)).expect("small");
+            let receipt = running.swap_remove(at);
+            if dice.roll(2) == 0 {
+                shard.prefill_done(receipt);
+            }
+            shard.complete(receipt);
+        }
+        if is_last {
+            return seen;
+        }
+        is_last = stop.load(Ordering::Acquire);
+        std::thread::yield_now();
+    }
+}
+
+/// Turns the core while the shards work; what it took in, in order.
+fn turn(core: &mut Core<()>, control: &Control, hand: &ManualClock, work: &Work) -> Vec<Taken> {
+    let mut dice = Dice(77);
+    for phase in 0..PHASES {
+        // Everybody stands still here, so that a stamp is the arbiter's time.
+        work.begin.wait();
+        let now = Nanos::from_micros(phase);
+        while work.submitting.load(Ordering::Acquire) > 0 {
+            core.turn(now);
+        }
+        // Time for feedback to come back and let more go.
+        for _ in 0..100 {
+            core.turn(now);
+            std::thread::yield_now();
+        }
+        while !core.turn(now).is_idle() {}
+        if phase % 4 == 0 {
+            heal(core, control);
+        } else {
+            let command = disturbance(&mut dice);
+            // The worker may be unknown: then the oracle says so as well.
+            let _ = core.execute(control, command);
+        }
+        let next = phase + 1;
+        record(&mut core.tape, Taken::Time(next));
+        hand.set(Nanos::from_micros(next));
+        work.submitting.store(SHARDS as u64, Ordering::Release);
+        work.end.wait();
+    }
+    core.tape.take().expect("it was recording")
+}
+
+/// Everything is as at the start, but for what runs.
+fn heal(core: &mut Core<()>, control: &Control) {
+    let model = ModelIndex(0);
+    for id in 0..WORKERS {
+        let worker = Worker::new(id);
+        let endpoint = Endpoint::new(id, 0);
+        let commands = [
+            Command::UpsertWorker { model, worker },
+            Command::SetLoad {
+                model,
+                endpoint,
+                tokens: 0,
+            },
+        ];
+        for command in commands {
+            core.execute(control, command).expect("there is room");
+        }
+    }
+}
+
+/// Something happens to a worker.
+fn disturbance(dice: &mut Dice) -> Command {
+    let model = ModelIndex(0);
+    let worker = Worker {
+        overloaded: dice.roll(2) == 0,
+        ..Worker::new(dice.roll(WORKERS))
+    };
+    match dice.roll(4) {
+        0 => Command::RemoveWorker {
+            model,
+            id: worker.id,
+        },
+        1 => Command::SetLoad {
+            model,
+            endpoint: Endpoint::new(worker.id.0, 0),
+            tokens: dice.roll(4_000),
+        },
+        _ => Command::UpsertWorker { model, worker },
+    }
+}
+
+const PHASES: u64 = 60;
+
+/// Where the threads meet.
+struct Work {
+    begin: Barrier,
+    end: Barrier,
+    submitting: AtomicU64,
+    stop: AtomicBool,
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test needs threads")]
+fn what_the_core_took_in_gives_the_oracle_the_same_dispatches() {
+    let (clock, hand) = Clock::manual();
+    let mut builder = crate::Engine::builder(profile())
+        .ingress_shards(SHARDS)
+        .egress_shards(2)
+        .dispatch_ring(1 << 16)
+        .feedback_ring(1 << 16)
+        .ring(64)
+        .clock(clock);
+    for id in 0..WORKERS {
+        builder = builder.worker(Worker::new(id));
+    }
+    let by_hand = builder.build_by_hand::<()>().expect("it is valid");
+    let (mut core, control) = (by_hand.core, by_hand.handles.control());
+    core.tape = Some(Vec::new());
+    let work = Work {
+        begin: Barrier::new(SHARDS + 1),
+        end: Barrier::new(SHARDS + 1),
+        submitting: AtomicU64::new(SHARDS as u64),
+        stop: AtomicBool::new(false),
+    };
+    let (tape, dispatches) = std::thread::scope(|scope| {
+        for (seed, mut shard) in (1..).zip(by_hand.ingress) {
+            let work = &work;
+            scope.spawn(move || {
+                let mut dice = Dice(seed * 7_919);
+                for phase in 0..PHASES {
+                    work.begin.wait();
+                    submit_some(&mut shard, &mut dice, Nanos::from_micros(phase));
+                    work.submitting.fetch_sub(1, Ordering::AcqRel);
+                    work.end.wait();
+                }
+            });
+        }
+        let stop = &work.stop;
+        let receivers: Vec<_> = (by_hand.egress.into_iter().zip(5..))
+            .map(|(mut shard, seed)| scope.spawn(move || receive(&mut shard, seed, stop)))
+            .collect();
+        let tape = turn(&mut core, &control, &hand, &work);
+        work.stop.store(true, Ordering::Release);
+        let seen: Vec<_> = receivers
+            .into_iter()
+            .map(|receiver| receiver.join().expect("no receiver panics"))
+            .collect();
+        (tape, seen)
+    });
+    let expected = ask_oracle(&core, tape);
+    assert!(dispatches.iter().all(|shard| shard.len() > 100));
+    for (shard, seen) in dispatches.iter().enumerate() {
+        let of_shard = expected
+            .iter()
+            .filter(|(_, worker, _)| worker % 2 == shard as u64);
+        let of_shard: Vec<_> = of_shard.cloned().collect();
+        assert_eq!(*seen, of_shard);
+    }
+}
+
+/// The dispatches that the oracle makes of a tape.
+fn ask_oracle(core: &Core<()>, tape: Vec<Taken>) -> Vec<(String, u64, u8)> {
+    let mut oracle = Oracle::new(&profile(), 0);
+    let mut events = Vec::new();
+    for id in 0..WORKERS {
+        oracle.apply(&Op::Worker(WorkerRecord::new(id)), &mut events);
+    }
+    let family = |class| core.models[0].arbiter.class_name(class).to_owned();
+    let mut now = 0;
+    let mut kinds = BTreeMap::<&str, u32>::new();
+    for taken in tape {
+        let attempt = |receipt: Receipt| Some(u32::from(receipt.attempt));
+        let op = match taken {
+            Taken::Submit {
+                class,
+                mut submission,
+            } => {
+                submission.family = Some(family(tollgate_arbiter::ClassIndex(class)));
+                Op::Submit(*submission)
+            }
+            Taken::Cancel(ticket) => Op::Cancel { id: name(ticket) },
+            Taken::PrefillDone(receipt) => Op::PrefillDone {
+                id: name(receipt.ticket),
+                attempt: attempt(receipt),
+            },
+            Taken::Complete(receipt) => Op::Complete {
+                id: name(receipt.ticket),
+                attempt: attempt(receipt),
+            },
+            Taken::Requeue(receipt) => Op::Requeue {
+                id: name(receipt.ticket),
+                attempt: attempt(receipt),
+            },
+            Taken::Turn { max } => Op::Arbitrate { max: Some(max) },
+            Taken::Time(us) => {
+                let passed = us - now;
+                now = us;
+                Op::Advance { us: passed }
+            }
+            Taken::Command(command) => worker_op(command),
+        };
+        *kinds.entry(op.name().as_str()).or_default() += 1;
+        oracle.apply(&op, &mut events);
+    }
+    for kind in [
+        "submit",
+        "cancel",
+        "prefill_done",
+        "complete",
+        "requeue",
+        "worker",
+        "load",
+    ] {
+        assert!(kinds[kind] > 5, "{kinds:?}");
+    }
+    let dispatched = |event| match event {
+        Event::Dispatched {
+            id,
+            worker,
+            attempt,
+            ..
+        } => Some((
+            id,
+            worker.worker,
+            u8::try_from(attempt).expect("few attempts"),
+        )),
+        _ => None,
+    };
+    events.into_iter().filter_map(dispatched).collect()
+}
+
+fn worker_op(command: Command) -> Op {
+    match command {
+        Command::UpsertWorker { worker, .. } => Op::Worker(WorkerRecord {
+            overloaded: worker.overloaded,
+            ..WorkerRecord::new(worker.id.0)
+        }),
+        Command::RemoveWorker { id, .. } => Op::RemoveWorker { id: id.0 },
+        Command::SetLoad {
+            endpoint, tokens, ..
+        } => Op::Load {
+            worker: At::new(endpoint.worker.0, endpoint.rank),
+            tokens,
+        },
+        other => unreachable!("the test does not ask for {other:?}"),
+    }
+}
