@@ -5,7 +5,7 @@
 //! each of its words, and so on up to one word, says where to look. All of it is allocated at
 //! build. Posting never waits for the collector and cannot find the box full: what is posted is
 //! kept by slot, and a slot is not used anew before its release was seen. The protocol, its
-//! invariants (M1..M4) and why no letter is lost: `README.md` beside this file.
+//! invariants (M1..M4) and why no letter is lost: the `README.md` of `sync`.
 //!
 //! A letter that meets another one in its word, not yet collected:
 //!
@@ -341,9 +341,7 @@ fn letter(slot: usize, word: u64) -> Option<Letter> {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "mail_tests.rs"]
 mod tests;
 
 #[cfg(all(test, loom))]
-#[path = "mail_model.rs"]
 mod model;

@@ -2,7 +2,7 @@
 //!
 //! One [`Sleeper`] (the arbiter's thread, or an egress shard's receiver), any number of
 //! [`Doorbell`]s. Ringing somebody who is awake, the common case, is a fence and a load. The
-//! protocol, its invariants (D1..D4) and why no wake-up is lost: `README.md` beside this file.
+//! protocol, its invariants (D1..D4) and why no wake-up is lost: the `README.md` of `sync`.
 
 use std::time::Duration;
 
@@ -126,7 +126,8 @@ impl Doorbell {
         self.shared.state.load(Ordering::Acquire) == GONE
     }
 
-    /// Whether the sleeper sleeps, or is about to: for statistics, old when it is read.
+    /// Whether the sleeper sleeps, or is about to; old when it is read.
+    #[cfg(test)]
     pub(crate) fn is_asleep(&self) -> bool {
         self.shared.state.load(Ordering::Relaxed) == ASLEEP
     }
@@ -196,9 +197,7 @@ impl Drop for Sleeper {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "doorbell_tests.rs"]
 mod tests;
 
 #[cfg(all(test, loom))]
-#[path = "doorbell_model.rs"]
 mod model;

@@ -1,3 +1,5 @@
+//! Each state and answer of the doorbell by itself.
+
 use std::thread;
 
 use super::*;

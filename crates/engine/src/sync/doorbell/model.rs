@@ -101,6 +101,46 @@ fn a_sleeper_without_its_fence_is_found() {
     });
 }
 
+/// A ringer that rings only if the sleeper has said, before it announced its sleep, that it cares.
+/// The ringer asks after a fence of its own.
+fn who_cares_is_woken(ringer_is_faulty: bool) {
+    let rings = Rings::<1>::new();
+    let cares = Arc::new(AtomicU32::new(0));
+    let (doorbell, mut sleeper) = doorbell();
+    let ringer = thread::spawn({
+        let (rings, cares) = (Arc::clone(&rings), Arc::clone(&cares));
+        move || {
+            if ringer_is_faulty {
+                leave_fences_out();
+            }
+            rings.publish(0, 1);
+            // ORDERING: with the fence of `sleep_unless`.
+            fence(Ordering::SeqCst);
+            if cares.load(Ordering::Relaxed) == 1 {
+                assert_eq!(doorbell.ring(), Answer::Heard);
+            }
+        }
+    });
+    while rings.seen() != [1] {
+        cares.store(1, Ordering::Relaxed);
+        sleeper.sleep_unless(|| rings.seen() == [1], None);
+        cares.store(0, Ordering::Relaxed);
+    }
+    ringer.join().expect("a ringer does not panic");
+}
+
+/// D2, with a question in front of the ring.
+#[test]
+fn a_ringer_may_ask_before_it_rings() {
+    explore(4, || who_cares_is_woken(false));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_ringer_that_asks_without_a_fence_is_found() {
+    explore(4, || who_cares_is_woken(true));
+}
+
 /// A sleep that its own timeout ends meets a ring: the ring is told apart, and the next sleep is
 /// none the worse.
 #[test]

@@ -1,3 +1,5 @@
+//! How letters merge, what is stale, and in which order slots are collected.
+
 use arrayvec::ArrayVec;
 
 use super::*;
