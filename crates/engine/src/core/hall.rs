@@ -44,7 +44,7 @@ pub(super) struct Outlet<P> {
     /// Something was published that the shard may sleep through.
     rings: bool,
     /// The core sleeps and waits for room in the ring.
-    hungry: bool,
+    pub(super) hungry: bool,
     /// Nobody receives any more.
     pub(super) lost: bool,
 }
@@ -90,9 +90,14 @@ impl<P> Outlet<P> {
         self.room = self.ring.slots() - self.staged.len();
     }
 
+    /// How much room opens a full ring again.
+    fn quarter(&self) -> usize {
+        self.capacity().div_ceil(4)
+    }
+
     /// Whether enough of the ring is free to open it again.
     fn has_quarter(&self) -> bool {
-        self.ring.slots() >= self.capacity().div_ceil(4)
+        self.ring.slots() >= self.quarter()
     }
 
     /// How many deliveries are in the ring.
@@ -155,6 +160,13 @@ impl<P> Hall<P> {
         }
     }
 
+    /// Whether a group of workers that is shut is to be opened again: a quarter of its outlet's ring is
+    /// free.
+    pub(super) fn has_reopened(&mut self, group: usize) -> bool {
+        let outlet = self.routes[group];
+        self.room(outlet) >= self.outlets[outlet].quarter()
+    }
+
     /// Sends a lost outlet's group of workers out by the next one that is not.
     pub(super) fn reroute(&mut self, group: usize) {
         let route = self.routes[group];
@@ -163,14 +175,6 @@ impl<P> Hall<P> {
             self.sharing[route] -= 1;
             self.sharing[next] += 1;
         }
-    }
-
-    /// Whether an outlet has too little room to be open; remembers who waits for it.
-    pub(super) fn watch_room(&mut self, outlet: usize, sleeps: bool) -> bool {
-        let waits = self.outbox.len(outlet) > 0;
-        let outlet = &mut self.outlets[outlet];
-        outlet.hungry = sleeps && !outlet.lost && (waits || !outlet.has_quarter());
-        outlet.hungry
     }
 
     /// Whether there is the room that a sleeping core waits for.

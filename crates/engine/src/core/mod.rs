@@ -45,7 +45,7 @@ use self::intake::Inlet;
 pub(crate) use self::intake::InletEnds;
 use self::letters::{Fence, Letters};
 use self::publish::Publisher;
-use self::upkeep::Upkeep;
+use self::upkeep::{Upkeep, index16};
 use crate::clock::Clock;
 use crate::control::{Order, Reply};
 use crate::idle::{Idle, Patience};
@@ -296,11 +296,24 @@ impl<P> Core<P> {
     fn watch_room(&mut self, sleeps: bool) -> bool {
         let mut waits = false;
         for at in 0..self.hall.outlets.len() {
-            let hungry = self.hall.watch_room(at, sleeps);
+            let hungry = sleeps && self.waits_for_room(at);
+            self.hall.outlets[at].hungry = hungry;
             self.shared.egress[at].set_hungry(hungry);
             waits |= hungry;
         }
         waits
+    }
+
+    /// Whether something waits for room in an outlet's ring: deliveries in the outbox, or workers that
+    /// are shut. What the arbiters were told counts, not the ring, which may have room again by now.
+    fn waits_for_room(&self, outlet: usize) -> bool {
+        let hall = &self.hall;
+        let is_shut = |group: usize| {
+            let mut models = self.models.iter();
+            models.any(|model| model.arbiter.egress_room(index16(group)) == 0)
+        };
+        let mut groups = (0..hall.routes.len()).filter(|&group| hall.routes[group] == outlet);
+        !hall.outlets[outlet].lost && (hall.outbox.len(outlet) > 0 || groups.any(is_shut))
     }
 
     /// Whether a stopped engine has nothing left to do.

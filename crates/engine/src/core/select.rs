@@ -3,6 +3,7 @@
 use tollgate_arbiter::TurnBudget;
 
 use super::hall::Desk;
+use super::upkeep::index16;
 use super::{Core, TurnReport};
 
 /// What one turn does for one model.
@@ -53,17 +54,15 @@ impl<P> Core<P> {
     fn open_and_shut(&mut self, model: usize) {
         let model = &mut self.models[model];
         for group in 0..self.hall.routes.len() {
-            let Ok(index) = u16::try_from(group) else {
-                unreachable!("there are at most 64 egress shards");
-            };
+            let index = index16(group);
             let known = model.arbiter.egress_room(index);
             let room = if self.upkeep.is_shut(group) {
                 0
             } else {
                 self.hall.room_for(group)
             };
-            let outlet = self.hall.routes[group];
-            let reopens = room >= self.hall.outlets[outlet].capacity().div_ceil(4);
+            // The ring's room decides, not the group's part of it.
+            let reopens = known == 0 && room > 0 && self.hall.has_reopened(group);
             let room = u32::try_from(room).unwrap_or(u32::MAX - 1);
             if known != room && (known > 0 || reopens) {
                 model.touched |= known == 0;

@@ -141,6 +141,7 @@ impl<P> Core<P> {
     }
 }
 
-fn index16(group: usize) -> u16 {
+/// An egress group in the arbiters' words.
+pub(super) fn index16(group: usize) -> u16 {
     u16::try_from(group).expect("there are at most 64 egress shards")
 }
