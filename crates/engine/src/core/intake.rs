@@ -53,11 +53,11 @@ impl<P> Inlet<P> {
         }
     }
 
-    /// When the first record in the ring was submitted; a cancel goes before everything.
+    /// When the first record in the ring was put in.
     fn front(&self) -> Option<u64> {
         match self.ring.peek().ok()? {
             Intake::Submit(record) => Some(record.submitted_at.0),
-            Intake::Cancel(_) => Some(0),
+            Intake::Cancel(_, at) => Some(at.0),
         }
     }
 }
@@ -105,7 +105,7 @@ impl<P> Core<P> {
             taken += 1;
             match record {
                 Intake::Submit(record) => self.submit(inlet, record),
-                Intake::Cancel(ticket) => self.cancel(ticket),
+                Intake::Cancel(ticket, _) => self.cancel(ticket),
             }
         }
         taken

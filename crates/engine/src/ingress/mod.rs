@@ -158,7 +158,8 @@ impl<P> IngressShard<P> {
     /// nothing. Never fails: where the ring is full, the wish takes another way.
     pub fn cancel(&mut self, ticket: Ticket) {
         let shared = &self.doorway.shared;
-        if self.ring.push(Intake::Cancel(ticket)).is_err() {
+        let now = self.clock.now();
+        if self.ring.push(Intake::Cancel(ticket, now)).is_err() {
             shared
                 .mail
                 .post(ticket.place.0, ticket.generation, 0, Release::Cancel);
@@ -189,7 +190,7 @@ impl<P> IngressShard<P> {
         loop {
             match untaken.pop().ok()? {
                 Intake::Submit(record) => return Some((record.ticket, record.payload)),
-                Intake::Cancel(_) => {}
+                Intake::Cancel(..) => {}
             }
         }
     }

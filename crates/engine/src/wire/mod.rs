@@ -24,7 +24,8 @@ use crate::ticket::{Receipt, Ticket};
 #[derive(Debug)]
 pub(crate) enum Intake<P> {
     Submit(Submission<P>),
-    Cancel(Ticket),
+    /// Which, and when the wish was uttered.
+    Cancel(Ticket, Nanos),
 }
 
 /// A submission with everything that the doorway found out: what fits a cache line. The words `a` and
