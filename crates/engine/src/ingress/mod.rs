@@ -146,6 +146,8 @@ impl<P> IngressShard<P> {
                     each(Ok(settled.ticket));
                 }
                 Err(reason) => {
+                    // What is held back here may be what there is no room for.
+                    batch.publish();
                     self.doorway.count(reason);
                     each(Err(Refused { reason, request }));
                 }
