@@ -9,7 +9,6 @@ use tollgate_policy::Profile;
 use crate::directory::{TAINT_NAMES_MAX, TaintNames, View};
 use crate::shared::Shared;
 use crate::stats::Stats;
-use crate::sync::doorbell::Answer;
 use crate::{Closed, ModelIndex, Worker};
 
 /// Changes workers and policy, reports load, stops, and asks for the whole state.
@@ -368,9 +367,12 @@ impl Control {
     /// As the method of that name.
     pub fn call(&self, command: Command) -> Result<Done, ControlError> {
         self.desk.carry(command, |desk, replies, order| {
-            if desk.commands.send(order).is_err() || desk.shared.bell.ring() == Answer::Gone {
+            if desk.commands.send(order).is_err() {
                 return Err(desk.shared.why_closed().into());
             }
+            // The core may have carried it out and closed since, as a stop makes it do: a core that
+            // is gone has answered, or never will and lets go of its end.
+            let _ = desk.shared.bell.ring();
             let lost = |_| ControlError::Closed(desk.shared.why_closed());
             replies.recv().map_err(lost)
         })
