@@ -11,7 +11,8 @@ pub enum Delivery<P> {
     Dispatch(Dispatch<P>),
     /// A request's fate; its slot is free again.
     Ended(Ended<P>),
-    /// The payload of a requeue that found nothing to do: its receipt was stale (S9.3).
+    /// The payload of a requeue that found nothing to do: its receipt was stale (S9.3), or the engine
+    /// had closed when it came.
     Returned {
         /// The submission that the receipt named.
         ticket: Ticket,

@@ -8,7 +8,7 @@ use super::Core;
 use super::hall::Desk;
 use crate::Ended;
 use crate::control::{ControlError, Reply};
-use crate::wire::{Feedback, Intake};
+use crate::wire::Intake;
 
 impl<P> Core<P> {
     /// Closes for good. In this order, so that nobody waits for ever and nothing is lost:
@@ -16,7 +16,8 @@ impl<P> Core<P> {
     /// 1. Says that the core is gone. Whoever publishes after this finds that out when it rings; what
     ///    was published before is found by the last look into the rings.
     /// 2. Takes what is in the rings, and ends what waits and what comes as `shutting_down`.
-    /// 3. Leaves the egress shards what does not fit their rings, and tells them that this is all.
+    /// 3. Leaves the egress shards what does not fit their rings, with what they sent back too late,
+    ///    and tells them that this is all.
     /// 4. Hands the ingress shards their rings back, with whatever came too late.
     /// 5. Answers the control calls that wait.
     pub(super) fn close(&mut self) {
@@ -28,7 +29,7 @@ impl<P> Core<P> {
     }
 
     /// Closes after a panic. What the arbiters know is answered if they are still able to; what they
-    /// never took in is answered without them.
+    /// never took in is answered without them, and requeues go back to the shards that sent them.
     pub(crate) fn close_lost(&mut self) {
         if self.is_closed {
             return;
@@ -37,7 +38,6 @@ impl<P> Core<P> {
         self.leave();
         // A second panic leaves payloads in the arbiter, to be dropped with it.
         let _ = catch_unwind(AssertUnwindSafe(|| self.end_waiting()));
-        self.answer_requeues();
         self.answer_submissions();
         self.hand_over();
     }
@@ -53,13 +53,17 @@ impl<P> Core<P> {
         self.sleeper.close();
     }
 
+    /// Looks at what is in the rings now and no further: who publishes later finds the core gone, and
+    /// does not keep it from going.
     fn answer_all(&mut self) {
         for outlet in 0..self.hall.outlets.len() {
-            self.take_feedback_from(outlet, u64::MAX);
+            let there = self.hall.outlets[outlet].feedback.slots();
+            self.take_feedback_from(outlet, there as u64);
         }
         self.end_waiting();
         for inlet in 0..self.inlets.len() {
-            self.take_from(inlet, u64::MAX, u64::MAX);
+            let there = self.inlets[inlet].ring.slots();
+            self.take_from(inlet, there as u64, u64::MAX);
         }
     }
 
@@ -85,19 +89,12 @@ impl<P> Core<P> {
         self.refuse_commands();
     }
 
-    fn answer_requeues(&mut self) {
-        for outlet in 0..self.hall.outlets.len() {
-            while let Ok(record) = self.hall.outlets[outlet].feedback.pop() {
-                if let Feedback::Requeue(receipt, payload) = record {
-                    self.hall.give_back(receipt.ticket, payload);
-                }
-            }
-        }
-    }
-
     fn answer_submissions(&mut self) {
         for inlet in 0..self.inlets.len() {
-            while let Ok(record) = self.inlets[inlet].ring.pop() {
+            for _ in 0..self.inlets[inlet].ring.slots() {
+                let Ok(record) = self.inlets[inlet].ring.pop() else {
+                    break;
+                };
                 if let Intake::Submit(record) = record {
                     self.hall.end(Ended {
                         ticket: record.ticket,

@@ -3,7 +3,7 @@
 
 use arrayvec::ArrayVec;
 use crossbeam_channel::Sender;
-use rtrb::{Consumer, Producer};
+use rtrb::{Consumer, Producer, RingBuffer};
 use tollgate_arbiter::{Dispatch as Decision, Event, Sink};
 
 use super::outbox::Outbox;
@@ -11,7 +11,7 @@ use crate::delivery::Ended;
 use crate::shared::Shared;
 use crate::sync::doorbell::Doorbell;
 use crate::ticket::{Place, PlaceMap, Ticket};
-use crate::wire::{Feedback, Parcel};
+use crate::wire::{Feedback, Parcel, Rest};
 
 /// How many deliveries, or freed slots, are published at once at most.
 const BATCH: usize = 32;
@@ -25,6 +25,8 @@ pub(super) struct Hall<P> {
     freed: Vec<Freed>,
     /// By egress group: the outlet that its dispatches leave by.
     pub(super) routes: Vec<usize>,
+    /// What was left for shards that were gone.
+    unclaimed: Vec<Rest<P>>,
     /// By outlet: how many groups leave by it.
     sharing: Vec<usize>,
 }
@@ -36,7 +38,7 @@ pub(super) struct Outlet<P> {
     pub(super) feedback: Consumer<Feedback<P>>,
     /// How many feedback records were taken.
     pub(super) taken: u64,
-    rest: Sender<Vec<Parcel<P>>>,
+    rest: Sender<Rest<P>>,
     pub(super) bell: Doorbell,
     staged: ArrayVec<Parcel<P>, BATCH>,
     /// Room in the ring when it was asked last, less what was put in since.
@@ -61,7 +63,7 @@ struct Freed {
 pub(crate) struct OutletEnds<P> {
     pub(crate) ring: Producer<Parcel<P>>,
     pub(crate) feedback: Consumer<Feedback<P>>,
-    pub(crate) rest: Sender<Vec<Parcel<P>>>,
+    pub(crate) rest: Sender<Rest<P>>,
     pub(crate) bell: Doorbell,
 }
 
@@ -133,6 +135,7 @@ impl<P> Hall<P> {
             places,
             outbox: Outbox::new(outlets.len(), slots),
             routes: (0..outlets.len()).collect(),
+            unclaimed: Vec::with_capacity(outlets.len()),
             sharing: vec![1; outlets.len()],
             outlets: outlets.into_iter().map(Outlet::new).collect(),
             freed: freed.collect(),
@@ -325,15 +328,16 @@ impl<P> Hall<P> {
     pub(super) fn close(&mut self) {
         self.settle();
         for at in 0..self.outlets.len() {
-            let mut rest = Vec::with_capacity(self.outbox.len(at));
+            let mut parcels = Vec::with_capacity(self.outbox.len(at));
             while let Some(parcel) = self.outbox.pop(at) {
-                rest.push(parcel);
+                parcels.push(parcel);
             }
-            if let Err(unsent) = self.outlets[at].rest.try_send(rest) {
-                // Nobody receives any more: kept here, to be dropped by whoever drops the core.
-                for parcel in unsent.into_inner() {
-                    self.outbox.push(at, parcel);
-                }
+            let (_, nothing) = RingBuffer::new(0);
+            let outlet = &mut self.outlets[at];
+            let feedback = std::mem::replace(&mut outlet.feedback, nothing);
+            if let Err(unsent) = outlet.rest.try_send(Rest { parcels, feedback }) {
+                // Nobody receives any more: kept, to be dropped by whoever drops the core.
+                self.unclaimed.push(unsent.into_inner());
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::shared::Shared;
 use crate::stats::EgressStats;
 use crate::sync::doorbell::Sleeper;
 use crate::ticket::Receipt;
-use crate::wire::{Feedback, Parcel};
+use crate::wire::{Feedback, Parcel, Rest};
 
 /// Nothing more comes out of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,9 +65,9 @@ pub struct EgressShard<P> {
     ring: Consumer<Parcel<P>>,
     feedback: Producer<Feedback<P>>,
     /// Where the core leaves what no longer fitted the ring when it closed.
-    rest: Receiver<Vec<Parcel<P>>>,
-    /// That rest, last first.
-    left: Vec<Parcel<P>>,
+    rest: Receiver<Rest<P>>,
+    /// That rest, once it came; its parcels last first.
+    left: Option<Rest<P>>,
     stats: EgressStats,
 }
 
@@ -76,7 +76,7 @@ pub struct EgressShard<P> {
 pub(crate) struct EgressEnds<P> {
     pub(crate) ring: Consumer<Parcel<P>>,
     pub(crate) feedback: Producer<Feedback<P>>,
-    pub(crate) rest: Receiver<Vec<Parcel<P>>>,
+    pub(crate) rest: Receiver<Rest<P>>,
     pub(crate) sleeper: Sleeper,
 }
 
@@ -97,7 +97,7 @@ impl<P> EgressShard<P> {
             ring: ends.ring,
             feedback: ends.feedback,
             rest: ends.rest,
-            left: Vec::new(),
+            left: None,
             stats,
         }
     }
@@ -213,7 +213,7 @@ impl<P> EgressShard<P> {
         let Ok(()) = self.feedback.push(record) else {
             unreachable!("only this shard takes the room that there was");
         };
-        // Where the arbiter is gone by now, the payload is dropped with the ring's ends.
+        // Where the arbiter is gone by now, the payload comes back with what it leaves.
         let _ = self.shared.bell.ring();
         Ok(())
     }
@@ -255,11 +255,11 @@ impl<P> EgressShard<P> {
             tally(&mut self.stats, &parcel, self.clock.now());
             return Ok(Some(parcel.open()));
         }
-        if let Ok(rest) = self.rest.try_recv() {
-            self.left = rest;
-            self.left.reverse();
+        if let Ok(mut rest) = self.rest.try_recv() {
+            rest.parcels.reverse();
+            self.left = Some(rest);
         }
-        let Some(parcel) = self.left.pop() else {
+        let Some(parcel) = self.left.as_mut().and_then(Rest::pop) else {
             return Err(self.shared.why_closed());
         };
         tally(&mut self.stats, &parcel, self.clock.now());
@@ -275,6 +275,21 @@ impl<P> EgressShard<P> {
         if self.shared.egress[self.shard].is_hungry() {
             let _ = self.shared.bell.ring();
         }
+    }
+}
+
+impl<P> Rest<P> {
+    /// The next parcel; then the payloads of requeues that came too late.
+    fn pop(&mut self) -> Option<Parcel<P>> {
+        if let Some(parcel) = self.parcels.pop() {
+            return Some(parcel);
+        }
+        while let Ok(record) = self.feedback.pop() {
+            if let Feedback::Requeue(Receipt { ticket, .. }, payload) = record {
+                return Some(Parcel::Returned { ticket, payload });
+            }
+        }
+        None
     }
 }
 

@@ -12,6 +12,7 @@
 
 pub(crate) mod extension;
 
+use rtrb::Consumer;
 use tollgate_arbiter::{
     ClassIndex, CostSnapshot, Endpoint, Nanos, Outcome, Request as ArbiterRequest, WorkerId,
 };
@@ -154,6 +155,15 @@ pub(crate) enum Feedback<P> {
     PrefillDone(Receipt),
     Complete(Receipt),
     Requeue(Receipt, P),
+}
+
+/// What a closed core leaves an egress shard.
+#[derive(Debug)]
+pub(crate) struct Rest<P> {
+    /// What found no room in its ring, in order.
+    pub(crate) parcels: Vec<Parcel<P>>,
+    /// The core's end of its feedback ring: what was sent too late is in it.
+    pub(crate) feedback: Consumer<Feedback<P>>,
 }
 
 /// A [`Delivery`] on its way, laid out flat.
