@@ -6,7 +6,10 @@ const NONE: u32 = u32::MAX;
 
 /// Parcels that wait, a queue for each egress shard, over one pool of nodes.
 ///
-/// A live request has at most one parcel on its way, so the slots bound the pool: it never grows.
+/// A live request has at most one parcel on its way, so the slots bound the pool, and it does not grow.
+/// Two things are not bounded by them, and make it grow where receivers stay away: payloads of stale
+/// requeues on their way back, which the embedder brought itself, and dispatches that were released
+/// before they were handed out.
 #[derive(Debug)]
 pub(super) struct Outbox<P> {
     nodes: Vec<Node<P>>,
@@ -52,12 +55,8 @@ impl<P> Outbox<P> {
         };
         let at = self.free;
         let at = if at == NONE {
-            debug_assert!(
-                self.nodes.len() < self.nodes.capacity(),
-                "bounded by the slots"
-            );
             self.nodes.push(node);
-            u32::try_from(self.nodes.len() - 1).expect("bounded by the slots")
+            u32::try_from(self.nodes.len() - 1).expect("fewer than 2^32 parcels fit the memory")
         } else {
             self.free = self.nodes[at as usize].next;
             self.nodes[at as usize] = node;
