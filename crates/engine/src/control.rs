@@ -39,6 +39,8 @@ pub(crate) struct ControlDesk {
 struct Registry {
     replies: Receiver<Reply>,
     names: TaintNames,
+    /// Names that the core has not been told yet, in the order of their numbers.
+    fresh_names: Vec<Arc<str>>,
 }
 
 /// A control call in words.
@@ -217,6 +219,7 @@ impl Control {
         let registry = Registry {
             replies,
             names: TaintNames::default(),
+            fresh_names: Vec::new(),
         };
         let desk = ControlDesk {
             shared,
@@ -400,13 +403,15 @@ impl ControlDesk {
         if command.taints().iter().any(|name| name.is_empty()) {
             return Err(ControlError::TaintNames);
         }
-        let mut fresh_names = Vec::new();
-        let view = self.view_after(&command, &mut registry.names, &mut fresh_names)?;
+        let Registry {
+            names, fresh_names, ..
+        } = &mut *registry;
+        let view = self.view_after(&command, names, fresh_names)?;
         let order = Order {
             version: view.as_ref().map_or(0, |view| view.version),
             class_of: room_for_classes(&command),
             command,
-            fresh_names,
+            fresh_names: std::mem::take(fresh_names),
         };
         let reply = carry(self, &registry.replies, order)?;
         // A policy that was replaced is dropped here, not by the arbiter.
