@@ -1,0 +1,226 @@
+//! Handles that are used wrongly, or by somebody who never stops, and hold nobody else up.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tollgate::{
+    Command, Delivery, Endpoint, Engine, FailReason, Hint, ModelIndex, Nanos, Outcome, Receipt,
+    Request, Ticket, Worker,
+};
+
+use super::{by_hand, classes, dispatch, now, small, turn};
+
+/// A shard that cancels more in each turn than a turn takes in.
+#[test]
+fn cancels_of_one_shard_do_not_hold_up_another() {
+    let builder = small().ingress_shards(2).ring(256).worker(Worker::new(1));
+    let (mut built, hand) = by_hand::<u64>(builder);
+    let ticket = built.ingress[0].try_submit(Request::new(1, 0));
+    let ticket = ticket.expect("there is room");
+    turn(&mut built, &hand);
+    let first = dispatch(built.egress[0].try_recv().expect("open"));
+    built.ingress[1]
+        .try_submit(Request::new(1, 1))
+        .expect("there is room");
+    for _ in 0..4 {
+        // Stale: it was dispatched.
+        (0..200).for_each(|_| built.ingress[0].cancel(ticket));
+        turn(&mut built, &hand);
+    }
+    assert_eq!(first.payload, 0);
+    let second = dispatch(built.egress[0].try_recv().expect("open"));
+    assert_eq!(second.payload, 1);
+}
+
+/// More payloads than there are slots, on their way back at one time.
+#[test]
+fn stale_requeues_come_back_however_many_they_are() {
+    const ROUNDS: u64 = 20;
+    let builder = small().slots(4).dispatch_ring(4).worker(Worker::new(1));
+    let (mut built, hand) = by_hand::<u64>(builder);
+    let mut done = Vec::new();
+    for round in 0..ROUNDS {
+        for payload in 0..4 {
+            built.ingress[0]
+                .try_submit(Request::new(1, 4 * round + payload))
+                .expect("there is room");
+        }
+        turn(&mut built, &hand);
+        for _ in 0..4 {
+            let dispatch = dispatch(built.egress[0].try_recv().expect("open"));
+            built.egress[0].complete(dispatch.receipt());
+            done.push(dispatch);
+        }
+        turn(&mut built, &hand);
+    }
+    for dispatch in done {
+        built.egress[0].requeue(dispatch).expect("there is room");
+    }
+    turn(&mut built, &hand);
+    for payload in 0..4 * ROUNDS {
+        match built.egress[0].try_recv() {
+            Ok(Some(Delivery::Returned { payload: found, .. })) => assert_eq!(found, payload),
+            other => panic!("{payload} was to come back, not {other:?}"),
+        }
+        turn(&mut built, &hand);
+    }
+}
+
+/// Requests that are released before their dispatch was handed out: their slots serve others while
+/// the dispatches still wait for room.
+#[test]
+fn releases_before_the_hand_out_keep_every_dispatch() {
+    let profile = classes(&[
+        "timed quantum: 1, prefill_busy_threshold: 0",
+        "free quantum: 1",
+    ]);
+    let builder = Engine::builder(profile).slots(8).dispatch_ring(4);
+    let builder = builder.worker(Worker::new(1)).worker(Worker::new(2));
+    let (mut built, hand) = by_hand::<u64>(builder);
+    let control = built.handles.control();
+    let (model, endpoint) = (ModelIndex(0), Endpoint::new(2, 0));
+    let load = Command::SetLoad {
+        model,
+        endpoint,
+        tokens: 1,
+    };
+    built.core.execute(&control, load).expect("a known worker");
+    let deadline = Nanos::from_millis(1);
+    let mut submit = |family, pin, deadline, payload| {
+        let request = Request {
+            family: Some(family),
+            pin,
+            deadline,
+            ..Request::new(1, payload)
+        };
+        built.ingress[0].try_submit(request).expect("there is room")
+    };
+    // Four fill the ring as they expire, in the turn that dispatches four more.
+    (0..4).for_each(|payload| _ = submit("timed", Some(endpoint), Some(deadline), payload));
+    built.core.turn(Nanos(0));
+    let tickets: Vec<Ticket> = (4..8)
+        .map(|payload| submit("free", None, None, payload))
+        .collect();
+    hand.set(deadline);
+    assert_eq!(built.core.turn(deadline).dispatched, 4);
+    let releases = built.handles.releases();
+    for ticket in tickets {
+        releases.complete(Receipt { ticket, attempt: 1 });
+    }
+    assert_eq!(built.core.turn(deadline).letters, 4);
+    let nowhere = Some(Endpoint::new(9, 0));
+    (8..16).for_each(|payload| _ = submit("free", nowhere, None, payload));
+    for payload in 0..16 {
+        turn(&mut built, &hand);
+        let delivery = built.egress[0].try_recv().expect("open");
+        let delivery = delivery.expect("nothing was lost");
+        assert_eq!(
+            matches!(delivery, Delivery::Dispatch(_)),
+            (4..8).contains(&payload)
+        );
+        assert_eq!(delivery.into_payload(), payload);
+    }
+}
+
+/// A batch whose own records, not yet published, hold the room that its next request needs.
+#[test]
+fn a_batch_that_finds_no_room_publishes_what_it_holds_back() {
+    let builder = small().extension_ring(133).worker(Worker::new(1));
+    let (mut built, hand) = by_hand::<u64>(builder);
+    let hints: Vec<Hint> = (0..16)
+        .map(|id| Hint {
+            endpoint: Endpoint::new(id, 0),
+            cached: 1,
+        })
+        .collect();
+    let request = |payload| Request {
+        hints: &hints,
+        ..Request::new(2, payload)
+    };
+    // Five blocks each: 133 are not enough for 32 of them.
+    let (accepted, tries) = (Cell::new(0), Cell::new(0));
+    let (core, clock) = (&mut built.core, built.handles.clock());
+    let again = std::iter::from_fn(|| {
+        tries.set(tries.get() + 1);
+        hand.advance(Nanos(1));
+        core.turn(clock.now());
+        (accepted.get() < 32 && tries.get() < 100).then(|| request(accepted.get()))
+    });
+    built.ingress[0].submit_batch(again, |result| {
+        accepted.set(accepted.get() + u64::from(result.is_ok()));
+    });
+    assert_eq!(accepted.get(), 32, "after {} tries", tries.get());
+}
+
+/// Kind 107: threads that never stop cancelling and giving feedback do not keep the engine from
+/// closing.
+#[test]
+fn an_engine_closes_beside_threads_that_never_stop_talking() {
+    let built = small().ingress_shards(2).worker(Worker::new(1)).build();
+    let mut built = built.unwrap_or_else(|errors| panic!("{errors}"));
+    let ticket = built.ingress[0].try_submit(Request::new(1, 0_u64));
+    let ticket = ticket.expect("there is room");
+    let receipt = Receipt { ticket, attempt: 9 };
+    let over = AtomicBool::new(false);
+    let (ingress, egress) = (&mut built.ingress, &mut built.egress);
+    std::thread::scope(|scope| {
+        let goes_on = || !over.load(Ordering::Relaxed);
+        for shard in ingress {
+            scope.spawn(move || {
+                while goes_on() {
+                    shard.cancel(ticket);
+                }
+            });
+        }
+        scope.spawn(move || {
+            while goes_on() {
+                egress[0].complete(receipt);
+            }
+        });
+        let begun = now();
+        drop(built.engine);
+        let took = begun.elapsed();
+        over.store(true, Ordering::Relaxed);
+        assert!(took < Duration::from_secs(5), "closing took {took:?}");
+    });
+    let mut outcomes = 0;
+    let egress = &mut built.egress;
+    while let Ok(Some(delivery)) = egress[0].try_recv() {
+        if let Delivery::Ended(ended) = &delivery {
+            assert_eq!(ended.outcome, Outcome::ShuttingDown);
+        }
+        outcomes += 1;
+    }
+    assert_eq!(outcomes, 1);
+}
+
+/// A worker that is gone when its request comes; and the same of a name that no worker ever had.
+#[test]
+fn requests_for_nobody_come_back_in_the_same_turn() {
+    let (mut built, hand) = by_hand::<u64>(small().worker(Worker::new(1)));
+    let pin = Some(Endpoint::new(2, 0));
+    let pinned = Request {
+        pin,
+        ..Request::new(1, 1)
+    };
+    let tainted = Request {
+        require_taints: &["gpu-none"],
+        ..Request::new(1, 2)
+    };
+    for request in [pinned, tainted] {
+        built.ingress[0].try_submit(request).expect("there is room");
+    }
+    turn(&mut built, &hand);
+    for reason in [
+        FailReason::PinnedWorkerUnknown,
+        FailReason::NoEligibleWorker,
+    ] {
+        match built.egress[0].try_recv() {
+            Ok(Some(Delivery::Ended(ended))) => {
+                assert_eq!(ended.outcome, Outcome::Failed(reason));
+            }
+            other => panic!("{reason:?} was to come, not {other:?}"),
+        }
+    }
+}
