@@ -6,6 +6,7 @@ use arrayvec::ArrayVec;
 use tollgate_arbiter::{ClassIndex, Nanos, TAINTS_MAX};
 use tollgate_policy::Profile;
 
+use super::letters::Fence;
 use super::{Core, Retiring};
 use crate::control::{Command, Control, ControlError, Done, Order, Reply};
 
@@ -138,14 +139,27 @@ impl<P> Core<P> {
         }
     }
 
-    /// No new requests from now on; what waits is dispatched until the drain's end (S11.3).
+    /// No new requests from now on; what was submitted before is taken in, and what waits is dispatched
+    /// until the drain's end (S11.3).
     pub(super) fn begin_stop(&mut self, drain: Nanos) {
         self.shared.close();
+        if self.drain_end.is_none() {
+            self.take_in_all();
+        }
         let end = self.now.saturating_add(drain);
         self.drain_end = Some(self.drain_end.map_or(end, |known| known.min(end)));
         for model in &mut self.models {
             model.touched = true;
             model.arbiter.begin_drain(drain);
+        }
+    }
+
+    /// Takes in everything that is in the ingress rings now, for once without a bound but theirs.
+    fn take_in_all(&mut self) {
+        let mut fence = Fence::new(self.inlets.len(), self.hall.outlets.len());
+        fence.raise(self);
+        while !fence.is_reached_by_intake(self) {
+            self.take_in();
         }
     }
 }

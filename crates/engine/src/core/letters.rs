@@ -57,10 +57,14 @@ impl Fence {
 
     /// Whether everything in front of it was taken.
     pub(super) fn is_reached<P>(&self, core: &Core<P>) -> bool {
-        let mut intake = self.intake.iter().zip(&core.inlets);
         let mut feedback = self.feedback.iter().zip(&core.hall.outlets);
+        self.is_reached_by_intake(core) && feedback.all(|(&mark, outlet)| outlet.taken >= mark)
+    }
+
+    /// Whether everything in front of it that was submitted was taken.
+    pub(super) fn is_reached_by_intake<P>(&self, core: &Core<P>) -> bool {
+        let mut intake = self.intake.iter().zip(&core.inlets);
         intake.all(|(&mark, inlet)| inlet.taken >= mark)
-            && feedback.all(|(&mark, outlet)| outlet.taken >= mark)
     }
 }
 

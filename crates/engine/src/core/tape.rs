@@ -234,7 +234,6 @@ struct Work {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the test needs threads")]
 fn what_the_core_took_in_gives_the_oracle_the_same_dispatches() {
     let (clock, hand) = Clock::manual();
     let mut builder = crate::Engine::builder(profile())
