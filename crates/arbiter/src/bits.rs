@@ -22,7 +22,13 @@ impl BitRows {
 
     #[inline]
     pub(crate) fn get(&self, row: usize, bit: u32) -> bool {
-        self.words[row * self.words_per_row + bit as usize / 64] >> (bit % 64) & 1 != 0
+        self.word(row, bit) >> (bit % 64) & 1 != 0
+    }
+
+    /// The word that holds a bit.
+    #[inline]
+    pub(crate) fn word(&self, row: usize, bit: u32) -> u64 {
+        self.words[row * self.words_per_row + bit as usize / 64]
     }
 
     #[inline]

@@ -12,8 +12,8 @@ pub struct Capacities {
     pub classes: u32,
     /// Known workers. 1 to 2^20. Default 1,024.
     pub workers: u32,
-    /// Endpoint numbers: known endpoints, and departed ones that live requests refer to.
-    /// 1 to [`ENDPOINTS_MAX`]. Default 2,048.
+    /// Endpoint numbers: known endpoints, and departed ones that live requests refer to; split evenly
+    /// over the egress groups, rounded up. 1 to [`ENDPOINTS_MAX`]. Default 2,048.
     pub endpoints: u32,
     /// 64-byte blocks for the variable parts of live requests: a request that has hints, an allow-list
     /// or required taints takes one, and one more for each 4 hints and for each 8 allowed workers; a
@@ -42,6 +42,33 @@ impl Capacities {
     #[expect(clippy::cast_possible_truncation, reason = "below a u16")]
     pub const fn egress_group(&self, worker: WorkerId) -> u16 {
         (worker.0 % self.egress_groups as u64) as u16
+    }
+
+    /// How many endpoint numbers each egress group has.
+    ///
+    /// # Panics
+    /// If there are no groups.
+    #[must_use]
+    pub const fn endpoints_per_egress_group(&self) -> u32 {
+        self.endpoints.div_ceil(self.egress_groups as u32)
+    }
+
+    /// Every [`EndpointIndex`](crate::EndpointIndex) is below this: the numbers of all groups, their
+    /// count rounded up to a power of two.
+    ///
+    /// ```
+    /// # use tollgate_arbiter::Capacities;
+    /// let capacities = Capacities { endpoints: 300, ..Capacities::default() };
+    /// assert_eq!(capacities.endpoint_numbers(), 300);
+    /// let capacities = Capacities { egress_groups: 3, ..capacities };
+    /// assert_eq!(capacities.endpoint_numbers(), 400);
+    /// ```
+    ///
+    /// # Panics
+    /// If there are no groups.
+    #[must_use]
+    pub const fn endpoint_numbers(&self) -> u32 {
+        self.endpoints_per_egress_group() * (self.egress_groups as u32).next_power_of_two()
     }
 }
 
@@ -85,6 +112,8 @@ pub enum Resource {
     Workers,
     /// [`Capacities::endpoints`].
     Endpoints,
+    /// [`Capacities::endpoints_per_egress_group`], where there is more than one group.
+    EndpointsOfGroup,
     /// [`Capacities::extension_blocks`].
     ExtensionBlocks,
     /// [`Capacities::attempts`].
@@ -106,6 +135,7 @@ impl Resource {
             Self::Classes => "classes",
             Self::Workers => "workers",
             Self::Endpoints => "endpoints",
+            Self::EndpointsOfGroup => "endpoints_of_egress_group",
             Self::ExtensionBlocks => "extension_blocks",
             Self::Attempts => "attempts",
             Self::EgressGroups => "egress_groups",

@@ -7,6 +7,7 @@
 
 use crate::bits::BitRows;
 use crate::gate::Band;
+use crate::group::Groups;
 use crate::{Capacities, Endpoint, Full, Resource, WorkerError, WorkerId, WorkerRecord};
 
 /// A known worker.
@@ -94,15 +95,19 @@ pub(crate) struct Endpoints {
     /// Taken numbers, by endpoint.
     by_identity: Vec<(Endpoint, u32)>,
     taken: BitRows,
-    /// Words of `taken` before this one have no free bit.
-    full_words: usize,
+    groups: Groups,
+    /// By group: how many numbers are taken.
+    taken_count: Vec<u32>,
+    /// By group: words of `taken` before this one have no free bit.
+    full_words: Vec<usize>,
     /// Numbers below this were used at some time.
     reach: u32,
 }
 
 impl Endpoints {
     pub(crate) fn new(capacities: &Capacities) -> Self {
-        let endpoints = capacities.endpoints as usize;
+        let groups = Groups::new(capacities);
+        let endpoints = groups.numbers();
         Self {
             workers: Vec::with_capacity(capacities.workers as usize),
             workers_max: capacities.workers as usize,
@@ -111,7 +116,9 @@ impl Endpoints {
             shortcut: vec![0; (2 * endpoints).next_power_of_two()],
             by_identity: Vec::with_capacity(endpoints),
             taken: BitRows::new(1, endpoints),
-            full_words: 0,
+            groups,
+            taken_count: vec![0; groups.stride()],
+            full_words: vec![0; groups.stride()],
             reach: 0,
         }
     }
@@ -222,11 +229,16 @@ impl Endpoints {
                 freed += 1;
             }
         }
-        let required = self.by_identity.len() as u64 - freed + (u64::from(ranks) - kept);
-        let available = self.slots.len() as u64;
+        let taken = self.taken_count[self.groups.of_worker(record.id)];
+        let required = u64::from(taken) - freed + (u64::from(ranks) - kept);
+        let available = u64::from(self.groups.per_group());
         if required > available {
             return Err(Full {
-                what: Resource::Endpoints,
+                what: if self.groups.are_many() {
+                    Resource::EndpointsOfGroup
+                } else {
+                    Resource::Endpoints
+                },
                 required,
                 available,
             }
@@ -259,15 +271,19 @@ impl Endpoints {
     }
 
     fn assign(&mut self, endpoint: Endpoint) -> u32 {
+        let group = self.groups.of_worker(endpoint.worker);
+        let members = self.groups.word(group);
         let words = self.taken.row(0);
-        let full = words[self.full_words..]
+        let full_words = &mut self.full_words[group];
+        let full = words[*full_words..]
             .iter()
-            .take_while(|&&word| word == u64::MAX)
+            .take_while(|&&word| !word & members == 0)
             .count();
-        self.full_words += full;
-        let bit = words[self.full_words].trailing_ones();
-        let number = u32::try_from(self.full_words * 64).expect("bounded by ENDPOINTS_MAX") + bit;
+        *full_words += full;
+        let bit = (!words[*full_words] & members).trailing_zeros();
+        let number = u32::try_from(*full_words * 64).expect("bounded by ENDPOINTS_MAX") + bit;
         self.taken.set(0, number, true);
+        self.taken_count[group] += 1;
         self.reach = self.reach.max(number + 1);
         let slot = &mut self.slots[number as usize];
         *slot = Slot {
@@ -321,7 +337,10 @@ impl Endpoints {
         debug_assert_eq!(self.by_identity[at].1, number);
         self.by_identity.remove(at);
         self.taken.set(0, number, false);
-        self.full_words = self.full_words.min(number as usize / 64);
+        let group = self.groups.of(number);
+        self.taken_count[group] -= 1;
+        let full_words = &mut self.full_words[group];
+        *full_words = (*full_words).min(number as usize / 64);
     }
 
     /// How many references requests hold.

@@ -4,14 +4,21 @@
 //! inside a band, between two thresholds of any class, most of the time: then nothing else is
 //! looked at. When it leaves the band, the classes whose threshold it crossed are told.
 //!
+//! An endpoint's busy bits know nothing of its egress group. Shutting a group writes one word,
+//! which stands beside every word of bits, and moves counts; the endpoints are not visited.
+//!
 //! Invariants:
-//! - G1. `busy(class, endpoint)` is `forced(endpoint) || load > threshold(class, endpoint)` for
-//!   every class in use and every known endpoint.
+//! - G1. The busy bit of (class, endpoint) is `forced(endpoint) || load > threshold(class,
+//!   endpoint)` for every class in use and every known endpoint. The endpoint is busy for the class
+//!   if the bit is set or its group is shut.
 //! - G2. While the load stays in the endpoint's band, no busy bit of the endpoint changes.
-//! - G3. The counts of a class are those of its bits: over the available endpoints and over the
-//!   eligible ones.
+//! - G3. The counts of a class are those of its busy endpoints: over the available endpoints and
+//!   over the eligible ones.
+//! - G4. The counts of a class and a group are those of its busy bits, whether or not the group is
+//!   shut.
 
 use crate::bits::BitRows;
+use crate::group::Groups;
 
 /// How many endpoints may run a head, and how many of them are busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +32,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Books the flip of one endpoint's busy bit, by its weight in either count.
+    /// Books that endpoints become busy or free, by how many they are in either count.
     pub(crate) fn flip(&mut self, available: u32, eligible: u32, busy: bool) {
         if busy {
             self.busy_available += available;
@@ -34,6 +41,14 @@ impl Counts {
             self.busy_available -= available;
             self.busy_eligible -= eligible;
         }
+    }
+
+    /// How many are not busy, in either count.
+    pub(crate) const fn free(self) -> (u32, u32) {
+        (
+            self.available - self.busy_available,
+            self.eligible - self.busy_eligible,
+        )
     }
 
     /// Books the arrival of one endpoint.
@@ -87,6 +102,11 @@ pub(crate) struct Gates {
     /// By class: the endpoints that may run its constrained shared head, availability aside; and
     /// one row more.
     masks: BitRows,
+    groups: Groups,
+    /// The endpoints of shut groups, the same in each word of 64.
+    shut: u64,
+    /// By class, then group (G4).
+    by_group: Vec<Counts>,
 }
 
 const AVAILABLE: usize = 0;
@@ -94,19 +114,58 @@ const ELIGIBLE: usize = 1;
 const FORCED: usize = 2;
 
 impl Gates {
-    pub(crate) fn new(classes: usize, endpoints: usize) -> Self {
+    pub(crate) fn new(classes: usize, groups: Groups) -> Self {
+        let endpoints = groups.numbers();
         Self {
             busy: BitRows::new(classes, endpoints),
             thresholds: vec![0; classes * endpoints],
             classes,
             standing: BitRows::new(3, endpoints),
             masks: BitRows::new(classes + 1, endpoints),
+            groups,
+            shut: 0,
+            by_group: vec![Counts::default(); classes * groups.stride()],
         }
     }
 
+    /// Whether an endpoint is busy for a class, its egress group included.
     #[inline]
     pub(crate) fn is_busy(&self, class: usize, endpoint: u32) -> bool {
+        (self.busy.word(class, endpoint) | self.shut) >> (endpoint % 64) & 1 != 0
+    }
+
+    /// Whether an endpoint is busy for a class, its egress group aside (G1).
+    #[inline]
+    pub(crate) fn busy_bit(&self, class: usize, endpoint: u32) -> bool {
         self.busy.get(class, endpoint)
+    }
+
+    /// Whether the egress group of an endpoint is shut.
+    #[inline]
+    pub(crate) fn is_group_shut(&self, endpoint: u32) -> bool {
+        self.shut >> (endpoint % 64) & 1 != 0
+    }
+
+    /// The endpoints of shut groups in any word of 64 endpoints; bit g tells whether group g is
+    /// shut.
+    #[inline]
+    pub(crate) const fn shut_word(&self) -> u64 {
+        self.shut
+    }
+
+    pub(crate) fn set_group_shut(&mut self, group: usize, shut: bool) {
+        let word = self.groups.word(group);
+        self.shut = if shut {
+            self.shut | word
+        } else {
+            self.shut & !word
+        };
+    }
+
+    /// The counts of a class and a group (G4).
+    #[inline]
+    pub(crate) fn of_group(&mut self, class: usize, group: usize) -> &mut Counts {
+        &mut self.by_group[class << self.groups.shift() | group]
     }
 
     #[inline]
@@ -178,15 +237,32 @@ impl Gates {
         )
     }
 
-    /// Counts over all endpoints, for one class (G3).
-    pub(crate) fn count_all(&self, class: usize) -> Counts {
-        self.count(class, |_| u64::MAX)
+    /// Counts over all endpoints, for one class (G3); those by group as well (G4).
+    pub(crate) fn recount(&mut self, class: usize) -> Counts {
+        for group in 0..self.groups.stride() {
+            *self.of_group(class, group) = self.count_group(class, group);
+        }
+        self.count(class, self.shut, |_| u64::MAX)
+    }
+
+    fn count_group(&self, class: usize, group: usize) -> Counts {
+        let members = self.groups.word(group);
+        self.count(class, 0, |_| members)
+    }
+
+    /// Asserts that a class's counts are `counts` (G3), and those by group (G4).
+    pub(crate) fn check_counts(&self, class: usize, counts: Counts) {
+        assert_eq!(counts, self.count(class, self.shut, |_| u64::MAX), "G3");
+        for group in 0..self.groups.stride() {
+            let found = self.by_group[class << self.groups.shift() | group];
+            assert_eq!(found, self.count_group(class, group), "G4");
+        }
     }
 
     /// Counts over a mask, for one class.
     pub(crate) fn count_masked(&self, class: usize, row: usize) -> Counts {
         let mask = self.masks.row(row);
-        self.count(class, |word| mask[word])
+        self.count(class, self.shut, |word| mask[word])
     }
 
     /// The row of masks that no class owns: for requests that are not in a lane yet.
@@ -194,7 +270,8 @@ impl Gates {
         self.classes
     }
 
-    fn count(&self, class: usize, set: impl Fn(usize) -> u64) -> Counts {
+    /// Counts over a set of endpoints of which `shut`, in each word, are busy whatever their bit.
+    fn count(&self, class: usize, shut: u64, set: impl Fn(usize) -> u64) -> Counts {
         let mut counts = Counts::default();
         let rows = self
             .standing
@@ -202,6 +279,7 @@ impl Gates {
             .iter()
             .zip(self.standing.row(ELIGIBLE));
         for (word, ((available, eligible), busy)) in rows.zip(self.busy.row(class)).enumerate() {
+            let busy = busy | shut;
             let (available, eligible) = (available & set(word), eligible & set(word));
             counts.available += available.count_ones();
             counts.busy_available += (available & busy).count_ones();
@@ -223,7 +301,8 @@ impl Gates {
     /// One word of the endpoints that may take a shared request of `class` now.
     #[inline]
     pub(crate) fn free_word(&self, class: usize, masked: bool, word: usize) -> u64 {
-        let free = self.standing.row(ELIGIBLE)[word] & !self.busy.row(class)[word];
+        let busy = self.busy.row(class)[word] | self.shut;
+        let free = self.standing.row(ELIGIBLE)[word] & !busy;
         if masked {
             free & self.masks.row(class)[word]
         } else {

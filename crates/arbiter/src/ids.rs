@@ -91,7 +91,9 @@ impl ClassIndex {
 
 /// An endpoint's place in the arbiter's tables.
 ///
-/// A new endpoint takes the lowest free number. The number stays taken while the endpoint is known
+/// A new endpoint takes the lowest free number of its worker's egress group: the numbers of group g
+/// are those that leave g when divided by the groups, their count rounded up to a power of two; with
+/// one group, all numbers. The number stays taken while the endpoint is known
 /// or a live request refers to it (by its pin, its booking, or because it avoids it).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointIndex(pub u32);

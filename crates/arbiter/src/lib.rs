@@ -29,7 +29,9 @@ mod drr;
 mod endpoints;
 mod event;
 mod extension;
+mod forest;
 mod gate;
+mod group;
 mod ids;
 mod load_tree;
 mod order;
@@ -40,7 +42,7 @@ mod slab;
 mod slot_pool;
 mod state;
 mod taints;
-mod tree;
+mod trees;
 mod worker;
 
 pub use arbiter::{Arbiter, Options, Reloaded, TurnBudget, TurnReport};

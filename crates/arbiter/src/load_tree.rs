@@ -1,5 +1,8 @@
 //! A winner tree over the endpoints that no class-wide reason keeps out, by standing score (S10.3).
 //!
+//! Each egress group has a tree of its own, and where there are several groups a small tree over
+//! their winners, in which a shut group stands for nobody.
+//!
 //! The winner has the lowest score; ties go to the endpoint dispatched to longest ago, then, among
 //! those never used, to the lowest (worker, rank). A change is carried up while it matters.
 //!
@@ -8,6 +11,7 @@
 
 use crate::Endpoint;
 use crate::endpoints::{Endpoints, Slot};
+use crate::group::Groups;
 
 /// The key of an endpoint that is not in.
 const ABSENT: u128 = u128::MAX;
@@ -17,44 +21,88 @@ const UNPACKED_KEY: u128 = (UNPACKED as u128) << 64;
 
 #[derive(Debug)]
 pub(crate) struct LoadTree {
-    /// A binary tree of endpoint numbers whose leaves start at `leaves`, each leaf its own number.
+    /// By group: a binary tree of endpoint numbers whose leaves start at `leaves`, each leaf its own
+    /// number.
     nodes: Vec<u32>,
-    /// By endpoint: score above precedence, or [`ABSENT`].
+    /// A binary tree over the groups' winners, whose leaves are its upper half; a shut group's leaf is
+    /// `nobody`. Without use where there is one group.
+    winners: Vec<u32>,
+    /// By endpoint: score above precedence, or [`ABSENT`]; the last is `nobody`'s.
     keys: Vec<u128>,
     /// By endpoint: the score, where it does not fit the key.
     scores: Vec<u128>,
+    /// Leaves of a group.
     leaves: usize,
-    /// The lowest node that spans all endpoints that were ever in.
+    /// The lowest node that spans all endpoints of a group that were ever in.
     root: usize,
     /// How many leaves it spans.
     span: usize,
+    groups: Groups,
+    /// A number that is no endpoint's.
+    nobody: u32,
 }
 
 impl LoadTree {
-    pub(crate) fn new(endpoints: usize) -> Self {
-        let leaves = endpoints.next_power_of_two();
-        let mut nodes = vec![0; 2 * leaves];
-        for (number, leaf) in (0..).zip(&mut nodes[leaves..]) {
-            *leaf = number;
-        }
-        for at in (1..leaves).rev() {
-            nodes[at] = nodes[2 * at];
+    pub(crate) fn new(groups: Groups) -> Self {
+        let leaves = (groups.per_group() as usize).next_power_of_two();
+        let numbers = leaves << groups.shift();
+        let nobody = u32::try_from(numbers).expect("bounded by ENDPOINTS_MAX");
+        let mut nodes = vec![0; 2 * numbers];
+        for (group, nodes) in (0..).zip(nodes.chunks_mut(2 * leaves)) {
+            for (place, leaf) in (0..).zip(&mut nodes[leaves..]) {
+                *leaf = place << groups.shift() | group;
+            }
+            for at in (1..leaves).rev() {
+                nodes[at] = nodes[2 * at];
+            }
         }
         Self {
             nodes,
-            keys: vec![ABSENT; leaves],
-            scores: vec![0; endpoints],
+            winners: winners_of_none(groups.stride()),
+            keys: vec![ABSENT; numbers + 1],
+            scores: vec![0; numbers + 1],
             leaves,
             root: leaves,
             span: 1,
+            groups,
+            nobody,
         }
     }
 
-    /// The best endpoint of all.
+    /// The best endpoint of all groups whose bit in `shut` is not set.
     #[inline]
-    pub(crate) fn best(&self) -> Option<u32> {
-        let best = self.nodes[self.root];
+    pub(crate) fn best(&self, shut: u64) -> Option<u32> {
+        let best = if self.groups.are_many() {
+            self.winners[1]
+        } else if shut == 0 {
+            self.nodes[self.root]
+        } else {
+            self.nobody
+        };
         (self.keys[best as usize] != ABSENT).then_some(best)
+    }
+
+    /// A group was shut or opened. O(log groups).
+    pub(crate) fn set_group_shut(&mut self, group: usize, shut: bool, endpoints: &Endpoints) {
+        let winner = if shut {
+            self.nobody
+        } else {
+            self.nodes[group * 2 * self.leaves + self.root]
+        };
+        self.place_winner(group, winner, endpoints);
+    }
+
+    /// Writes a group's winner, or `nobody`, and carries it up.
+    fn place_winner(&mut self, group: usize, winner: u32, endpoints: &Endpoints) {
+        let Self {
+            winners,
+            keys,
+            scores,
+            ..
+        } = self;
+        let at = winners.len() / 2 + group;
+        winners[at] = winner;
+        climb(winners, at, 1, winner, keys, scores, endpoints);
     }
 
     /// Puts an endpoint in with a new score or last use, or takes it out.
@@ -76,66 +124,134 @@ impl LoadTree {
             return;
         }
         self.keys[number as usize] = key;
-        if number as usize >= self.span {
-            self.widen(number, endpoints);
+        let place = self.groups.place(number);
+        if place as usize >= self.span {
+            self.widen(place);
         }
-        self.carry(number, endpoints);
-    }
-
-    fn carry(&mut self, number: u32, endpoints: &Endpoints) {
-        let Self { nodes, keys, .. } = self;
-        let (mut best, mut key) = (number, keys[number as usize]);
-        let mut at = self.leaves + number as usize;
-        while at > self.root {
-            let other = nodes[at ^ 1];
-            let other_key = keys[other as usize];
-            let other_wins = if other_key == key {
-                key != ABSENT && precedes(&self.scores, key, other, best, endpoints)
-            } else {
-                other_key < key
-            };
-            if other_wins {
-                (best, key) = (other, other_key);
-            }
-            at /= 2;
-            let node = &mut nodes[at];
-            if *node == best && best != number {
-                return;
-            }
-            *node = best;
+        if self.groups.are_many() {
+            self.carry_in_group(number, endpoints);
+        } else {
+            let (nodes, at) = (&mut self.nodes, self.leaves + number as usize);
+            climb(
+                nodes,
+                at,
+                self.root,
+                number,
+                &self.keys,
+                &self.scores,
+                endpoints,
+            );
         }
     }
 
-    /// Makes the tree span `number`.
+    fn carry_in_group(&mut self, number: u32, endpoints: &Endpoints) {
+        let group = self.groups.of(number);
+        let nodes = &mut self.nodes[group * 2 * self.leaves..][..2 * self.leaves];
+        let at = self.leaves + self.groups.place(number) as usize;
+        let reached_root = climb(
+            nodes,
+            at,
+            self.root,
+            number,
+            &self.keys,
+            &self.scores,
+            endpoints,
+        );
+        if reached_root {
+            let winner = nodes[self.root];
+            if self.winners[self.winners.len() / 2 + group] != self.nobody {
+                self.place_winner(group, winner, endpoints);
+            }
+        }
+    }
+
+    /// Makes the trees span `place`.
     #[cold]
-    fn widen(&mut self, number: u32, endpoints: &Endpoints) {
-        while number as usize >= self.span {
-            let old = self.nodes[self.root];
+    fn widen(&mut self, place: u32) {
+        while place as usize >= self.span {
+            for nodes in self.nodes.chunks_mut(2 * self.leaves) {
+                nodes[self.root / 2] = nodes[self.root];
+            }
             self.root /= 2;
             self.span *= 2;
-            self.nodes[self.root] = old;
         }
-        let best = self.nodes[self.root];
-        self.carry(best, endpoints);
     }
 
-    /// Asserts that every inner node is the winner of its children.
-    pub(crate) fn check(&self, endpoints: &Endpoints) {
-        for (number, _) in endpoints.iter() {
-            let mut at = (self.leaves + number as usize) / 2;
-            while at >= self.root && at > 0 {
-                let (a, b) = (self.nodes[2 * at], self.nodes[2 * at + 1]);
-                let (key_a, key_b) = (self.keys[a as usize], self.keys[b as usize]);
-                if (key_a, key_b) != (ABSENT, ABSENT) {
-                    let a_wins = key_a < key_b
-                        || key_a == key_b && precedes(&self.scores, key_a, a, b, endpoints);
-                    let winner = if a_wins { a } else { b };
-                    assert_eq!(self.nodes[at], winner, "an inner node is the winner");
-                }
-                at /= 2;
+    /// Asserts that every inner node is the winner of its children, and that a group's leaf among the
+    /// winners is its winner, or `nobody` if its bit in `shut` is set.
+    pub(crate) fn check(&self, shut: u64, endpoints: &Endpoints) {
+        for (group, nodes) in self.nodes.chunks(2 * self.leaves).enumerate() {
+            self.check_nodes(nodes, self.root, endpoints);
+            let leaf = self.winners[self.winners.len() / 2 + group];
+            let is_shut = shut >> group & 1 != 0;
+            let expected = if is_shut {
+                self.nobody
+            } else {
+                nodes[self.root]
+            };
+            assert!(
+                leaf == expected || !self.groups.are_many(),
+                "a group's leaf is its winner"
+            );
+        }
+        self.check_nodes(&self.winners, 1, endpoints);
+    }
+
+    fn check_nodes(&self, nodes: &[u32], root: usize, endpoints: &Endpoints) {
+        for at in root..nodes.len() / 2 {
+            let (a, b) = (nodes[2 * at], nodes[2 * at + 1]);
+            let (key_a, key_b) = (self.keys[a as usize], self.keys[b as usize]);
+            if (key_a, key_b) != (ABSENT, ABSENT) {
+                let a_wins = key_a < key_b
+                    || key_a == key_b && precedes(&self.scores, key_a, a, b, endpoints);
+                let winner = if a_wins { a } else { b };
+                assert_eq!(nodes[at], winner, "an inner node is the winner");
             }
         }
     }
+}
+
+/// The tree over the winners of groups without endpoints: each leaf is its group's first number.
+fn winners_of_none(groups: usize) -> Vec<u32> {
+    let mut winners = vec![0; 2 * groups];
+    for (number, leaf) in (0..).zip(&mut winners[groups..]) {
+        *leaf = number;
+    }
+    winners
+}
+
+/// Carries a change of `number`, which stands at leaf `at`, up to `root`; false if it stopped at a
+/// node that keeps another number.
+#[inline]
+fn climb(
+    nodes: &mut [u32],
+    mut at: usize,
+    root: usize,
+    number: u32,
+    keys: &[u128],
+    scores: &[u128],
+    endpoints: &Endpoints,
+) -> bool {
+    let (mut best, mut key) = (number, keys[number as usize]);
+    while at > root {
+        let other = nodes[at ^ 1];
+        let other_key = keys[other as usize];
+        let other_wins = if other_key == key {
+            key != ABSENT && precedes(scores, key, other, best, endpoints)
+        } else {
+            other_key < key
+        };
+        if other_wins {
+            (best, key) = (other, other_key);
+        }
+        at /= 2;
+        let node = &mut nodes[at];
+        if *node == best && best != number {
+            return false;
+        }
+        *node = best;
+    }
+    true
 }
 
 #[cold]

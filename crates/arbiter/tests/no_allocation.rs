@@ -89,7 +89,7 @@ impl Run {
             endpoints: 64,
             extension_blocks: 4_096,
             attempts: 3,
-            egress_groups: 1,
+            egress_groups: 3,
         };
         let arbiter = Arbiter::build(file.profile(None), capacities, Options::default());
         let slots = capacities.slots as usize;
@@ -183,7 +183,7 @@ impl Run {
 
     fn worker(&mut self, draw: &mut Draw) {
         let endpoint = draw.endpoint();
-        match draw.below(10) {
+        match draw.below(11) {
             0..=2 => {
                 let record = WorkerRecord {
                     id: endpoint.worker,
@@ -203,6 +203,10 @@ impl Run {
             }
             5 => _ = self.arbiter.shut(endpoint),
             6 => _ = self.arbiter.open(endpoint),
+            7 => {
+                let group = self.arbiter.capacities().egress_group(endpoint.worker);
+                self.arbiter.set_egress_room(group, draw.small(60));
+            }
             _ => _ = self.arbiter.load(endpoint, draw.below(4_000)),
         }
     }
@@ -281,6 +285,9 @@ fn s12_nothing_is_allocated_after_build() {
     }
     let mixed = region.change();
 
+    for group in 0..3 {
+        run.arbiter.set_egress_room(group, u32::MAX);
+    }
     run.call(|arbiter, mut sink| arbiter.arbitrate(None, &mut sink));
     for id in 0..16 {
         let _ = run.arbiter.remove_worker(WorkerId(id));

@@ -238,3 +238,54 @@ fn capacities_name_groups_out_of_range() {
         );
     }
 }
+
+#[test]
+fn s5_1_endpoint_numbers_follow_the_group_and_are_taken_again() {
+    let mut world = World::sized(&classes(&["a quantum: 1"]), groups(3));
+    let number = |world: &World, worker, rank| world.endpoint(worker, rank).index.0;
+    for (worker, ranks) in [(4, 2), (3, 1), (5, 1), (7, 1), (9, 2)] {
+        let record = WorkerRecord {
+            ranks,
+            ..WorkerRecord::new(worker)
+        };
+        world.upsert(&record).expect("room");
+    }
+    // Groups are told apart by the number modulo 4, the next power of two.
+    assert_eq!(
+        [(3, 0), (9, 0), (9, 1)].map(|(w, r)| number(&world, w, r)),
+        [0, 4, 8]
+    );
+    assert_eq!(
+        [(4, 0), (4, 1), (7, 0)].map(|(w, r)| number(&world, w, r)),
+        [1, 5, 9]
+    );
+    assert_eq!(number(&world, 5, 0), 2);
+    assert!(world.remove(4));
+    world.worker(10);
+    world.worker(13);
+    assert_eq!(number(&world, 10, 0), 1);
+    assert_eq!(number(&world, 13, 0), 5);
+    assert!(number(&world, 9, 1) < world.arbiter.capacities().endpoint_numbers());
+}
+
+#[test]
+fn s5_1_each_group_has_its_share_of_the_endpoints() {
+    let capacities = Capacities {
+        endpoints: 5,
+        ..groups(2)
+    };
+    let mut world = World::sized(&classes(&["a quantum: 1"]), capacities);
+    for worker in [1, 3, 5] {
+        world.worker(worker);
+    }
+    let full = world
+        .upsert(&WorkerRecord::new(7))
+        .expect_err("3 for each group");
+    assert_eq!(
+        full.to_string(),
+        "not enough endpoints_of_egress_group: 4 required, 3 available"
+    );
+    world.worker(2);
+    world.remove(3);
+    world.worker(7);
+}

@@ -30,13 +30,15 @@ fn arbiter(episode: &Episode) -> ArbiterMachine {
         seed: episode.selector_seed(),
         slots: 2_048,
         endpoints: 64,
+        egress_groups: episode.egress_groups,
         ..MachineOptions::default()
     };
     ArbiterMachine::new(&episode.profile, options).expect("the capacities suffice")
 }
 
 fn pair(episode: &Episode) -> Pair<ArbiterMachine, Oracle> {
-    let reference = Oracle::new(&episode.profile, episode.selector_seed());
+    let reference = Oracle::new(&episode.profile, episode.selector_seed())
+        .with_egress_groups(episode.egress_groups);
     Pair {
         subject: arbiter(episode),
         reference,
@@ -92,7 +94,8 @@ fn every_mutation_of_the_oracle_is_caught() {
     for mutation in Mutation::ALL {
         let caught = (1..200).any(|seed| {
             let mut episode = Episode::new(seed);
-            let reference = Oracle::mutated(&episode.profile, episode.selector_seed(), mutation);
+            let reference = Oracle::mutated(&episode.profile, episode.selector_seed(), mutation)
+                .with_egress_groups(episode.egress_groups);
             let mut pair = Pair {
                 subject: arbiter(&episode),
                 reference,

@@ -4,8 +4,8 @@
 //! [`shut`](Arbiter::shut). The two are told apart: room reopens a group, not an endpoint of it that
 //! was shut by itself.
 
-use crate::WorkerId;
 use crate::arbiter::Arbiter;
+use crate::order::NONE;
 
 /// A room that dispatches do not use up.
 pub(super) const UNBOUNDED_ROOM: u32 = u32::MAX;
@@ -16,12 +16,18 @@ impl<P> Arbiter<P> {
     /// At 0 the group is shut: its endpoints are busy for every class (S5.1), until room is set
     /// again.
     ///
+    /// # Complexity
+    /// O(1) while the group neither shuts nor opens; then O(C x log groups), plus O(endpoints / 64)
+    /// for each class whose shared head is constrained. How many endpoints and lanes there are does
+    /// not matter.
+    ///
     /// # Panics
     /// If there is no such group.
     pub fn set_egress_room(&mut self, group: u16, room: u32) {
-        let before = std::mem::replace(&mut self.rooms[usize::from(group)], room);
+        let before = self.egress_room(group);
+        self.rooms[usize::from(group)] = room;
         if (before == 0) != (room == 0) {
-            self.settle_group(group);
+            self.settle_group(usize::from(group));
         }
     }
 
@@ -32,13 +38,19 @@ impl<P> Arbiter<P> {
     /// If there is no such group.
     #[must_use]
     pub fn egress_room(&self, group: u16) -> u32 {
+        assert!(
+            group < self.capacities.egress_groups,
+            "group {group} of {}",
+            self.capacities.egress_groups
+        );
         self.rooms[usize::from(group)]
     }
 
-    /// Takes one dispatch off the room of a worker's group.
-    pub(super) fn use_room(&mut self, worker: WorkerId) {
-        let group = self.capacities.egress_group(worker);
-        let room = &mut self.rooms[usize::from(group)];
+    /// Takes one dispatch off the room of an endpoint's group.
+    #[inline]
+    pub(super) fn use_room(&mut self, number: u32) {
+        let group = self.groups.of(number);
+        let room = &mut self.rooms[group];
         if *room != UNBOUNDED_ROOM {
             *room -= 1;
             if *room == 0 {
@@ -47,17 +59,39 @@ impl<P> Arbiter<P> {
         }
     }
 
-    /// Whether a worker's group has no room.
-    pub(super) fn is_group_shut(&self, worker: WorkerId) -> bool {
-        self.rooms[usize::from(self.capacities.egress_group(worker))] == 0
+    /// After a group was shut or opened: all that hangs on whether its endpoints are busy.
+    #[cold]
+    fn settle_group(&mut self, group: usize) {
+        let shut = self.rooms[group] == 0;
+        self.gates.set_group_shut(group, shut);
+        self.load_tree.set_group_shut(group, shut, &self.endpoints);
+        for at in 0..self.table.len() {
+            let class = self.table[at] as usize;
+            let (available, eligible) = self.gates.of_group(class, group).free();
+            self.classes[class].counts.flip(available, eligible, shut);
+            self.forest.mark(class, group);
+            if self.classes[class].waiting() == 0 {
+                continue;
+            }
+            self.spare_overloaded(class, group, shut);
+            if self.classes[class].masked_head != NONE {
+                self.classes[class].masked_counts = self.gates.count_masked(class, class);
+            }
+            self.settle_shared_status(class);
+            self.mark_dirty(class);
+        }
     }
 
-    fn settle_group(&mut self, group: u16) {
-        for number in 0..self.endpoints.reach() {
-            let slot = self.endpoints.slot(number);
-            if slot.known && self.capacities.egress_group(slot.endpoint.worker) == group {
-                self.settle_forced(number);
-            }
+    /// Overload alone fails nobody whose endpoint is busy (S5.4).
+    fn spare_overloaded(&mut self, class: usize, group: usize, spare: bool) {
+        let lanes = self.overloaded_lanes[class << self.groups.shift() | group];
+        let settings = &mut self.classes[class];
+        if spare {
+            settings.doomed_lanes -= lanes;
+            self.doomed -= lanes;
+        } else {
+            settings.doomed_lanes += lanes;
+            self.doomed += lanes;
         }
     }
 }

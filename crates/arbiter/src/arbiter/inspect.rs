@@ -4,11 +4,11 @@ use tollgate_policy::Arbitration;
 
 use crate::arbiter::Arbiter;
 use crate::drr::NO_SLOT;
-use crate::order::{NO_KEY, NONE, Rank, slot_of};
+use crate::order::{LaneStatus, NO_KEY, NONE, Rank, slot_of};
 use crate::slab::Stage;
 use crate::{
-    ClassIndex, ClassState, EndpointIndex, EndpointState, EntryState, HeadState, LaneState, Nanos,
-    State,
+    ClassIndex, ClassState, EndpointIndex, EndpointState, EntryState, FailReason, HeadState,
+    LaneState, Nanos, State,
 };
 
 impl<P> Arbiter<P> {
@@ -85,7 +85,10 @@ impl<P> Arbiter<P> {
     /// A class's best dispatchable head, found by looking at every lane.
     fn candidate_now(&self, class: usize) -> Rank {
         self.lane_indices(class)
-            .filter(|&(lane, _)| self.lanes.get(lane).status == crate::order::LaneStatus::Open)
+            .filter(|&(lane, number)| {
+                self.lanes.get(lane).status == LaneStatus::Open
+                    && (number == NONE || !self.gates.is_group_shut(number))
+            })
             .map(|(lane, _)| self.lanes.get(lane).head)
             .fold(NO_KEY, |best, head| self.lanes.order.best(best, head))
     }
@@ -201,7 +204,7 @@ impl<P> Arbiter<P> {
             active: slot.active,
             available: worker.is_some_and(|worker| worker.available),
             overloaded: worker.is_some_and(|worker| worker.overloaded),
-            shut: slot.shut || self.is_group_shut(slot.endpoint.worker),
+            shut: slot.shut || self.gates.is_group_shut(number),
             last_use: slot.last_use,
             busy_for: busy.map(|&class| ClassIndex(class)).collect(),
         }
@@ -214,7 +217,13 @@ impl<P> Arbiter<P> {
     /// If one does not hold: a fault in this crate.
     pub fn check_invariants(&self) {
         self.ring.check();
-        self.load_tree.check(&self.endpoints);
+        for group in 0..self.capacities.egress_groups {
+            let is_shut = self.gates.shut_word() >> group & 1 != 0;
+            let has_room = self.egress_room(group) > 0;
+            assert_ne!(has_room, is_shut, "a group without room is shut");
+        }
+        self.load_tree
+            .check(self.gates.shut_word(), &self.endpoints);
         self.deadlines
             .check(self.watched_deadlines, &self.lanes.order.seq);
         let mut doomed = 0;
@@ -229,23 +238,42 @@ impl<P> Arbiter<P> {
     /// One class's lanes, gates and candidate; how many of its lanes are doomed.
     fn check_class(&self, class: usize) -> u32 {
         let settings = &self.classes[class];
-        assert_eq!(settings.counts, self.gates.count_all(class), "G3");
-        self.forest.check(class, &self.lanes.order);
+        self.gates.check_counts(class, settings.counts);
+        if settings.masked_head != NONE {
+            let counts = self.gates.count_masked(class, class);
+            assert_eq!(
+                settings.masked_counts, counts,
+                "counts over the head's mask"
+            );
+        }
+        self.forest
+            .check(class, self.gates.shut_word(), &self.lanes.order);
         let (mut doomed, mut doomed_exact) = (0, 0);
+        let mut overloaded = vec![0; self.groups.stride()];
         for (lane, number) in self.lane_indices(class) {
             self.lanes.check(lane, |slot| self.slab.rank(slot));
             let status = self.lanes.get(lane).status;
-            let expected = match self.head_state(class, lane, number) {
-                HeadState::Open => crate::order::LaneStatus::Open,
-                HeadState::Shut { .. } => crate::order::LaneStatus::Shut,
-                HeadState::Doomed(_) => crate::order::LaneStatus::Doomed,
+            let verdict = if number == NONE {
+                self.judge_shared(class)
+            } else {
+                let head = slot_of(self.lanes.get(lane).head);
+                self.judge_exact_alone(class, number, head)
+            };
+            let expected = match verdict {
+                Ok(true) => LaneStatus::Open,
+                Ok(false) => LaneStatus::Shut,
+                Err(_) => LaneStatus::Doomed,
             };
             assert_eq!(status, expected, "a lane's status is that of its head");
-            let is_doomed = u32::from(status == crate::order::LaneStatus::Doomed);
-            doomed += is_doomed;
+            let fails = matches!(self.head_state(class, lane, number), HeadState::Doomed(_));
+            doomed += u32::from(fails);
             if number != NONE {
-                doomed_exact += is_doomed;
-                let open = status == crate::order::LaneStatus::Open;
+                doomed_exact += u32::from(fails);
+                let by_overload = verdict == Err(FailReason::PinnedWorkerOverloaded);
+                overloaded[self.groups.of(number)] += u32::from(by_overload);
+                let listed = self.overloaded_exact.get(class, number);
+                assert_eq!(listed, by_overload, "lanes that fail by overload alone");
+                let open = status == LaneStatus::Open;
                 let leaf = if open {
                     self.lanes.get(lane).head
                 } else {
@@ -256,10 +284,12 @@ impl<P> Arbiter<P> {
                     leaf,
                     "an open head is a leaf"
                 );
-                assert_eq!(self.doomed_exact.get(class, number), is_doomed == 1);
+                assert_eq!(self.doomed_exact.get(class, number), verdict.is_err());
             }
         }
         assert_eq!(settings.doomed_lanes, doomed_exact, "doomed exact lanes");
+        let listed = &self.overloaded_lanes[class << self.groups.shift()..];
+        assert_eq!(listed[..overloaded.len()], overloaded, "overloaded lanes");
         if !settings.is_dirty {
             assert_eq!(
                 self.candidates[class],
@@ -356,7 +386,7 @@ impl<P> Arbiter<P> {
                     let busy = self
                         .gates
                         .should_be_busy(class as usize, number, slot.load());
-                    assert_eq!(self.gates.is_busy(class as usize, number), busy, "G1");
+                    assert_eq!(self.gates.busy_bit(class as usize, number), busy, "G1");
                     assert!(slot.band.contains(slot.load()), "G2");
                 }
             }

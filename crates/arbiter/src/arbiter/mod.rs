@@ -43,13 +43,14 @@ use crate::deadline::Deadlines;
 use crate::drr::Ring;
 use crate::endpoints::Endpoints;
 use crate::extension::Extensions;
+use crate::forest::Forest;
 use crate::gate::Gates;
+use crate::group::Groups;
 use crate::load_tree::LoadTree;
 use crate::order::{Lanes, NO_KEY, Rank};
 use crate::selector::{Draws, Selector, shipped};
 use crate::slab::Slab;
 use crate::taints::Taints;
-use crate::tree::Forest;
 use crate::{BuildError, Capacities, ClassIndex, Full, Nanos, Resource};
 
 /// What is not policy.
@@ -118,7 +119,8 @@ pub struct Arbiter<P> {
     endpoints: Endpoints,
     gates: Gates,
     /// By egress group: how many more dispatches its endpoints take.
-    rooms: Vec<u32>,
+    rooms: [u32; EGRESS_GROUPS_MAX as usize],
+    groups: Groups,
     load_tree: LoadTree,
 
     classes: Vec<Class>,
@@ -129,8 +131,13 @@ pub struct Arbiter<P> {
     candidates: Vec<Rank>,
     /// Classes whose candidate must be looked at again.
     dirty: Vec<u16>,
-    /// By class: the exact lanes whose head fails at the next sweep.
+    /// By class: the exact lanes whose head fails at the next sweep, or would if its egress group
+    /// were not shut.
     doomed_exact: BitRows,
+    /// By class: those of them that fail by overload alone, and so not while their group is shut.
+    overloaded_exact: BitRows,
+    /// By class, then egress group: how many those are.
+    overloaded_lanes: Vec<u32>,
     /// Lanes, shared ones included, whose head fails at the next sweep.
     doomed: u32,
     /// Classes whose remembered entry left without service during this event (S6.6).
@@ -163,7 +170,8 @@ impl<P> Arbiter<P> {
         fits(profile, &capacities, 0)?;
         let slots = capacities.slots as usize;
         let classes = capacities.classes as usize;
-        let endpoints = capacities.endpoints as usize;
+        let groups = Groups::new(&capacities);
+        let endpoints = groups.numbers();
         let mut arbiter = Self {
             now: Nanos(0),
             capacities,
@@ -176,7 +184,7 @@ impl<P> Arbiter<P> {
             draws: Draws::new(options.seed),
             slab: Slab::new(slots),
             lanes: Lanes::new(slots, classes, endpoints),
-            forest: Forest::new(classes, endpoints),
+            forest: Forest::new(classes, groups),
             deadlines: Deadlines::new(slots),
             extensions: Extensions::new(capacities.extension_blocks),
             taints: Taints::new(),
@@ -184,15 +192,18 @@ impl<P> Arbiter<P> {
             avoided: vec![0; slots * (capacities.attempts as usize - 1)],
             impatient: Vec::with_capacity(slots),
             endpoints: Endpoints::new(&capacities),
-            gates: Gates::new(classes, endpoints),
-            rooms: vec![UNBOUNDED_ROOM; usize::from(capacities.egress_groups)],
-            load_tree: LoadTree::new(endpoints),
+            gates: Gates::new(classes, groups),
+            rooms: [UNBOUNDED_ROOM; EGRESS_GROUPS_MAX as usize],
+            groups,
+            load_tree: LoadTree::new(groups),
             classes: (0..classes).map(|_| Class::unused()).collect(),
             table: Vec::with_capacity(classes),
             ring: Ring::new(classes),
             candidates: vec![NO_KEY; classes],
             dirty: Vec::with_capacity(classes),
             doomed_exact: BitRows::new(classes, endpoints),
+            overloaded_exact: BitRows::new(classes, endpoints),
+            overloaded_lanes: vec![0; classes * groups.stride()],
             doomed: 0,
             cuts: Vec::with_capacity(classes),
             draining: 0,

@@ -134,8 +134,10 @@ impl<P> Arbiter<P> {
     fn settle_everything(&mut self) {
         for at in 0..self.table.len() {
             let class = self.table[at] as usize;
-            self.classes[class].counts = self.gates.count_all(class);
-            self.forest.begin_bulk(class);
+            self.classes[class].counts = self.gates.recount(class);
+            for group in 0..self.groups.stride() {
+                self.forest.begin_bulk(class, group);
+            }
         }
         for number in 0..self.endpoints.reach() {
             if !self.endpoints.slot(number).known {

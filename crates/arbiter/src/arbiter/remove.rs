@@ -126,7 +126,8 @@ impl<P> Arbiter<P> {
                 continue;
             }
             for word in 0..self.doomed_exact.words_per_row() {
-                let mut lanes = self.doomed_exact.row(class)[word];
+                let spared = self.overloaded_exact.row(class)[word] & self.gates.shut_word();
+                let mut lanes = self.doomed_exact.row(class)[word] & !spared;
                 while lanes != 0 && *budget > 0 {
                     let number = index32(word * 64) + lanes.trailing_zeros();
                     lanes &= lanes - 1;
@@ -313,6 +314,8 @@ impl<P> Arbiter<P> {
         let class = entry.class();
         let lane = if entry.pin == NONE {
             Some(self.lanes.shared(class))
+        } else if self.gates.is_group_shut(entry.pin) {
+            None
         } else {
             self.lanes
                 .exact(class, entry.pin)

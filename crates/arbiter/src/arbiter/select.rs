@@ -148,7 +148,7 @@ impl<P> Arbiter<P> {
         self.ring.forget(at, slot);
         self.outstanding += 1;
         self.close_account(class);
-        self.use_room(self.endpoints.slot(number).endpoint.worker);
+        self.use_room(number);
 
         sink.event(Event::Dispatched(Dispatch {
             ticket: entry.ticket(slot),
@@ -219,7 +219,7 @@ impl<P> Arbiter<P> {
         if self.follows_standing && entry.extension == NONE && entry.attempt == 0 {
             let best = self
                 .load_tree
-                .best()
+                .best(self.gates.shut_word())
                 .filter(|&best| !self.gates.is_busy(class, best));
             if let Some(best) = best {
                 return EndpointIndex(best);

@@ -23,7 +23,8 @@ impl<P> Arbiter<P> {
         while let Some(class) = self.dirty.pop() {
             let class = class as usize;
             self.classes[class].is_dirty = false;
-            let exact = self.forest.best(class, &self.lanes.order);
+            let shut = self.gates.shut_word();
+            let exact = self.forest.best(class, shut, &self.lanes.order);
             let shared = self.lanes.shared(class);
             let shared = if shared.status == LaneStatus::Open {
                 shared.head
@@ -59,7 +60,7 @@ impl<P> Arbiter<P> {
     }
 
     /// After only the busy bits changed.
-    fn settle_shared_status(&mut self, class: usize) {
+    pub(super) fn settle_shared_status(&mut self, class: usize) {
         let lane = self.lanes.shared(class);
         let before = lane.status;
         let status = if lane.head == NO_KEY {
@@ -143,34 +144,59 @@ impl<P> Arbiter<P> {
     /// After anything that an exact lane depends on changed.
     pub(super) fn settle_exact(&mut self, class: usize, number: u32) {
         let lane = self.lanes.exact(class, number);
-        let was_doomed = self.doomed_exact.get(class, number);
         let mut leaf = NO_KEY;
-        let mut is_doomed = false;
+        let mut doom = None;
         if let Some(lane) = lane {
             let head = self.lanes.get(lane).head;
-            let status = match self.judge_exact(class, number, slot_of(head)) {
+            let status = match self.judge_exact_alone(class, number, slot_of(head)) {
                 Ok(true) => {
                     leaf = head;
                     LaneStatus::Open
                 }
                 Ok(false) => LaneStatus::Shut,
-                Err(_) => {
-                    is_doomed = true;
+                Err(reason) => {
+                    doom = Some(reason);
                     LaneStatus::Doomed
                 }
             };
             self.lanes.set_status(lane, status);
         }
-        if was_doomed != is_doomed {
-            self.doomed_exact.set(class, number, is_doomed);
-            self.doomed = self.doomed + u32::from(is_doomed) - u32::from(was_doomed);
-            let doomed_lanes = &mut self.classes[class].doomed_lanes;
-            *doomed_lanes = *doomed_lanes + u32::from(is_doomed) - u32::from(was_doomed);
+        if doom.is_some() || self.doomed_exact.get(class, number) {
+            self.settle_doom(class, number, doom);
         }
         if self.forest.leaf(class, number) != leaf {
             self.forest.set(class, number, leaf, &self.lanes.order);
             self.mark_dirty(class);
         }
+    }
+
+    /// After the reason why an exact lane's head can run nowhere, its egress group aside, came, went
+    /// or changed.
+    #[cold]
+    fn settle_doom(&mut self, class: usize, number: u32, doom: Option<FailReason>) {
+        let is_group_shut = self.gates.is_group_shut(number);
+        let counts =
+            |doomed: bool, overloaded: bool| u32::from(doomed && !(overloaded && is_group_shut));
+        let (is_doomed, is_overloaded) = (
+            doom.is_some(),
+            doom == Some(FailReason::PinnedWorkerOverloaded),
+        );
+        let (was_doomed, was_overloaded) = (
+            self.doomed_exact.get(class, number),
+            self.overloaded_exact.get(class, number),
+        );
+        self.doomed_exact.set(class, number, is_doomed);
+        self.overloaded_exact.set(class, number, is_overloaded);
+        let place = class << self.groups.shift() | self.groups.of(number);
+        let overloaded = &mut self.overloaded_lanes[place];
+        *overloaded = *overloaded + u32::from(is_overloaded) - u32::from(was_overloaded);
+        let (now, before) = (
+            counts(is_doomed, is_overloaded),
+            counts(was_doomed, was_overloaded),
+        );
+        self.doomed = self.doomed + now - before;
+        let doomed_lanes = &mut self.classes[class].doomed_lanes;
+        *doomed_lanes = *doomed_lanes + now - before;
     }
 
     /// Whether an exact head may go (true), waits (false), or can run nowhere.
@@ -180,25 +206,43 @@ impl<P> Arbiter<P> {
         number: u32,
         slot: u32,
     ) -> Result<bool, FailReason> {
+        let alone = self.judge_exact_alone(class, number, slot);
+        if !self.gates.is_group_shut(number) {
+            return alone;
+        }
+        match alone {
+            Ok(_) | Err(FailReason::PinnedWorkerOverloaded) => Ok(false),
+            other => other,
+        }
+    }
+
+    /// The same, its endpoint's egress group aside.
+    pub(super) fn judge_exact_alone(
+        &self,
+        class: usize,
+        number: u32,
+        slot: u32,
+    ) -> Result<bool, FailReason> {
         let extension = self.slab[slot].extension;
+        let is_busy = self.gates.busy_bit(class, number);
         if extension == NONE && self.gates.is_eligible(number) {
-            return Ok(!self.gates.is_busy(class, number));
+            return Ok(!is_busy);
         }
         let taints = if extension == NONE {
             0
         } else {
             self.extensions.header(extension).taints
         };
-        self.judge_pin(class, self.endpoints.slot(number).endpoint, Some(taints))
+        self.judge_pin(self.endpoints.slot(number).endpoint, Some(taints), is_busy)
     }
 
     /// The same for any pin, its allow-list aside, in the order of S8. Required taints of `None`
-    /// are carried by nobody.
+    /// are carried by nobody; `is_busy` tells whether the endpoint is, if it is known.
     pub(super) fn judge_pin(
         &self,
-        class: usize,
         endpoint: Endpoint,
         taints: Option<u128>,
+        is_busy: bool,
     ) -> Result<bool, FailReason> {
         if self.endpoints.worker_count() == 0 {
             return Err(FailReason::NoWorkers);
@@ -215,11 +259,6 @@ impl<P> Arbiter<P> {
         if taints.is_none_or(|taints| taints & !worker.taints != 0) {
             return Err(FailReason::PinnedTaintMissing);
         }
-        let number = self
-            .endpoints
-            .number(endpoint)
-            .expect("a known rank has a number");
-        let is_busy = self.gates.is_busy(class, number);
         if worker.overloaded && !self.holds_on_overload() && !is_busy {
             return Err(FailReason::PinnedWorkerOverloaded);
         }
@@ -255,7 +294,7 @@ impl<P> Arbiter<P> {
         for at in 0..self.table.len() {
             let class = self.table[at] as usize;
             let busy = self.gates.should_be_busy(class, number, load);
-            if busy != self.gates.is_busy(class, number) {
+            if busy != self.gates.busy_bit(class, number) {
                 self.flip(class, number, busy);
             }
         }
@@ -277,14 +316,18 @@ impl<P> Arbiter<P> {
     fn flip(&mut self, class: usize, number: u32, busy: bool) {
         self.gates.set_busy(class, number, busy);
         let (available, eligible) = self.gates.weight(number);
-        let is_masked = self.gates.is_masked(class, number);
-        let entry = &mut self.classes[class];
-        entry.counts.flip(available, eligible, busy);
-        if entry.masked_head != NONE && is_masked {
-            entry.masked_counts.flip(available, eligible, busy);
-        }
-        if self.lanes.shared(class).head != NO_KEY {
-            self.settle_shared_status(class);
+        let by_group = self.gates.of_group(class, self.groups.of(number));
+        by_group.flip(available, eligible, busy);
+        if !self.gates.is_group_shut(number) {
+            let is_masked = self.gates.is_masked(class, number);
+            let entry = &mut self.classes[class];
+            entry.counts.flip(available, eligible, busy);
+            if entry.masked_head != NONE && is_masked {
+                entry.masked_counts.flip(available, eligible, busy);
+            }
+            if self.lanes.shared(class).head != NO_KEY {
+                self.settle_shared_status(class);
+            }
         }
         if self.lanes.exact(class, number).is_some() {
             self.settle_exact(class, number);

@@ -242,7 +242,8 @@ impl<P> Arbiter<P> {
             if let Some(number) = number.filter(|&n| is_free && self.gates.is_eligible(n)) {
                 return Ok((number, 0));
             }
-            let taints = self.check_pin(class, pin, request)?;
+            let is_busy = number.is_some_and(|number| self.gates.is_busy(class, number));
+            let taints = self.check_pin(pin, request, is_busy)?;
             return Ok((number.expect("a pin that holds has a number"), taints));
         }
         if is_free {
@@ -271,9 +272,9 @@ impl<P> Arbiter<P> {
     /// The tests of a pin in the order of S8; the required taints if it passes.
     fn check_pin(
         &self,
-        class: usize,
         pin: Endpoint,
         request: &Request<'_>,
+        is_busy: bool,
     ) -> Result<u128, FailReason> {
         if self.endpoints.worker_count() == 0 {
             return Err(FailReason::NoWorkers);
@@ -285,7 +286,7 @@ impl<P> Arbiter<P> {
             return Err(FailReason::PinnedWorkerNotAllowed);
         }
         let taints = self.taints.find(request.require_taints);
-        self.judge_pin(class, pin, taints)?;
+        self.judge_pin(pin, taints, is_busy)?;
         Ok(taints.unwrap_or_default())
     }
 

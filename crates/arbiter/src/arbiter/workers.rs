@@ -28,7 +28,7 @@ impl<P> Arbiter<P> {
             overloaded: record.overloaded,
             available: record.available,
         };
-        self.expect_changes(record.ranks);
+        self.expect_changes(record.id, record.ranks);
         let before = self.endpoints.worker(record.id).copied();
         self.endpoints.put_worker(worker);
         if let Some(before) = before {
@@ -65,7 +65,7 @@ impl<P> Arbiter<P> {
         let Some(worker) = self.endpoints.drop_worker(id) else {
             return Err(self.stale());
         };
-        self.expect_changes(worker.ranks);
+        self.expect_changes(id, worker.ranks);
         for rank in worker.all_ranks() {
             self.depart(Endpoint { worker: id, rank });
         }
@@ -109,7 +109,7 @@ impl<P> Arbiter<P> {
             return Err(self.stale());
         };
         amend(&mut worker);
-        self.expect_changes(worker.ranks);
+        self.expect_changes(id, worker.ranks);
         self.endpoints.put_worker(worker);
         for rank in worker.all_ranks() {
             let number = self.endpoints.arrive(Endpoint { worker: id, rank });
@@ -159,9 +159,10 @@ impl<P> Arbiter<P> {
         let slot = self.endpoints.slot(number);
         let worker = slot.endpoint.worker;
         let is_overloaded = self.endpoints.worker(worker).is_some_and(|w| w.overloaded);
-        let is_shut = slot.shut || self.is_group_shut(worker);
-        self.gates
-            .set_forced(number, is_shut || is_overloaded && self.holds_on_overload());
+        self.gates.set_forced(
+            number,
+            slot.shut || is_overloaded && self.holds_on_overload(),
+        );
         self.settle_competes(number);
         self.settle_busy(number);
     }
@@ -174,10 +175,12 @@ impl<P> Arbiter<P> {
     }
 
     /// Lets the trees be rebuilt where so many leaves may change that paths would cost more.
-    fn expect_changes(&mut self, endpoints: u32) {
-        if u64::from(endpoints) * LEAVES_PER_CHANGE > u64::from(self.endpoints.reach()) {
+    fn expect_changes(&mut self, worker: WorkerId, endpoints: u32) {
+        let leaves = self.groups.place(self.endpoints.reach());
+        if u64::from(endpoints) * LEAVES_PER_CHANGE > u64::from(leaves) {
+            let group = self.groups.of_worker(worker);
             for &class in &self.table {
-                self.forest.begin_bulk(class as usize);
+                self.forest.begin_bulk(class as usize, group);
             }
         }
     }
@@ -197,13 +200,16 @@ impl<P> Arbiter<P> {
 
     /// Restates an endpoint to gates, counts and index; `None` for one that is not known.
     pub(super) fn restate(&mut self, number: u32, worker: Option<&Worker>) {
+        let group = self.groups.of(number);
+        let is_group_shut = self.gates.is_group_shut(number);
         for at in 0..self.table.len() {
             let class = self.table[at] as usize;
             let (available, eligible) = self.gates.weight(number);
-            let busy = self.gates.is_busy(class, number);
-            self.classes[class]
-                .counts
-                .subtract(available, eligible, busy);
+            let bit = self.gates.busy_bit(class, number);
+            let by_group = self.gates.of_group(class, group);
+            by_group.subtract(available, eligible, bit);
+            let counts = &mut self.classes[class].counts;
+            counts.subtract(available, eligible, bit || is_group_shut);
         }
         let slot = *self.endpoints.slot(number);
         let is_available = worker.is_some_and(|worker| worker.available);
@@ -214,9 +220,8 @@ impl<P> Arbiter<P> {
             is_available,
             is_available && (holds || !is_overloaded),
         );
-        let is_shut = slot.shut || self.is_group_shut(slot.endpoint.worker);
         self.gates
-            .set_forced(number, is_shut || is_overloaded && holds);
+            .set_forced(number, slot.shut || is_overloaded && holds);
         if let Some(worker) = worker {
             self.carry_taints(number, worker.taints);
         }
@@ -226,10 +231,13 @@ impl<P> Arbiter<P> {
             let class = self.table[at] as usize;
             let threshold = self.classes[class].threshold_for(max_batched_tokens);
             self.gates.set_threshold(class, number, threshold);
-            let busy = self.gates.should_be_busy(class, number, load);
-            self.gates.set_busy(class, number, busy);
+            let bit = self.gates.should_be_busy(class, number, load);
+            self.gates.set_busy(class, number, bit);
             let (available, eligible) = self.gates.weight(number);
-            self.classes[class].counts.add(available, eligible, busy);
+            let by_group = self.gates.of_group(class, group);
+            by_group.add(available, eligible, bit);
+            let counts = &mut self.classes[class].counts;
+            counts.add(available, eligible, bit || is_group_shut);
         }
         self.settle_band(number, load);
         self.settle_competes(number);

@@ -159,7 +159,7 @@ impl<'a> Pool<'a> {
     pub fn lowest_standing(&self, selector: &impl Selector) -> EndpointIndex {
         let best = self
             .index
-            .best()
+            .best(self.gates.shut_word())
             .map(EndpointIndex)
             .filter(|&best| self.contains(best));
         best.or_else(|| self.lowest_by(|endpoint| selector.standing(self.activity(endpoint))))

@@ -33,6 +33,8 @@ pub struct Episode {
     pub profile: Profile,
     submitted: u64,
     now_us: u64,
+    /// How many egress groups both machines have.
+    pub egress_groups: u16,
     /// How full the queues are let grow: how often an arbitration comes.
     patience: u64,
     /// How many worker ids operations draw from.
@@ -57,6 +59,7 @@ impl Episode {
         let profile = policies::profile(&mut random, grinds);
         let patience = random.pick(&[6, 12, 25]);
         let workers = random.pick(&[1, 2, 3, 6]);
+        let egress_groups = random.pick(&[1, 1, 2, 3, 4]);
         Self {
             random,
             profile,
@@ -64,6 +67,7 @@ impl Episode {
             now_us: 0,
             patience,
             workers,
+            egress_groups,
             grinds,
             steps: 0,
             in_flight: Vec::new(),
@@ -119,7 +123,7 @@ impl Episode {
             let drain_us = self.random.pick(&[0, 1, 500, 3_000, u64::MAX]);
             return Step::Op(Op::Stop { drain_us });
         }
-        let weights: [(u64, Make); 12] = [
+        let weights: [(u64, Make); 13] = [
             (40, Self::submit),
             (self.patience, Self::arbitrate),
             (8, |e| {
@@ -146,6 +150,7 @@ impl Episode {
             (3, Self::remove_worker),
             (8, Self::load),
             (4, Self::egress),
+            (5, Self::room),
             (3, |e| {
                 Step::Reload(policies::profile(&mut e.random, e.grinds))
             }),
@@ -249,6 +254,12 @@ impl Episode {
         } else {
             Op::Open { worker }
         })
+    }
+
+    fn room(&mut self) -> Step {
+        let group = self.random.below(u64::from(self.egress_groups));
+        let room = self.random.pick(&[0, 1, 1, 2, 4, u32::MAX, u32::MAX]);
+        Step::Room(group.try_into().expect("few groups"), room)
     }
 
     fn worker(&mut self) -> Op {

@@ -1,7 +1,7 @@
 //! The differential harness: random operations on two machines, compared after every one.
 //!
 //! An [`Episode`] is a random policy and a random stream of [`Step`]s: every operation of the
-//! scenario protocol, reloads of random policies among them, weighted so that queues build up, drain
+//! scenario protocol, reloads of random policies and rooms of egress groups among them, weighted so that queues build up, drain
 //! and get stuck, and aimed at what it was told to [`observe`](Episode::observe). [`compare`] carries the steps out on both machines and stops at the first event or
 //! field of the state that differs; [`shrink`] cuts the stream down to what still shows the
 //! difference.
@@ -30,6 +30,8 @@ pub enum Step {
     Op(Op),
     /// A reload of this profile.
     Reload(Profile),
+    /// Room for so many dispatches in an egress group.
+    Room(u16, u32),
 }
 
 impl Step {
@@ -37,6 +39,7 @@ impl Step {
         match self {
             Self::Op(op) => machine.apply(op, out),
             Self::Reload(profile) => machine.reload(profile, out),
+            Self::Room(group, room) => machine.set_egress_room(*group, *room),
         }
     }
 }
@@ -46,6 +49,7 @@ impl fmt::Display for Step {
         match self {
             Self::Op(op) => f.write_str(&op.to_json()),
             Self::Reload(profile) => write!(f, "reload {profile:?}"),
+            Self::Room(group, room) => write!(f, "room {group} {room}"),
         }
     }
 }

@@ -118,6 +118,10 @@ branches! {
     ShuttingDown,
     /// S5.1 an endpoint with waiting pins is shut or opened
     Egress,
+    /// S5.1 a dispatch uses its egress group's room up
+    GroupFull,
+    /// S5.1 an egress group gets room while requests wait
+    GroupOpens,
 }
 
 /// How often each [`Branch`] was taken.

@@ -91,7 +91,27 @@ impl Oracle {
             .is_some_and(|fraction| u128::from(load) > floor_of(fraction, max));
         let held = self.holds_on_overload() && worker.record.overloaded;
         self.coverage.note_if(held, Branch::Held);
-        above || above_fraction || place.shut || held
+        above || above_fraction || self.is_place_shut(place) || held
+    }
+
+    /// S5.1: whether an endpoint's egress, or its group's, is full.
+    pub(super) fn is_place_shut(&self, place: &Place) -> bool {
+        place.shut || self.rooms[self.group(place.endpoint)] == Some(0)
+    }
+
+    /// S5.1: the egress group of an endpoint.
+    pub(super) fn group(&self, endpoint: Endpoint) -> usize {
+        let group = endpoint.worker % self.rooms.len() as u64;
+        usize::try_from(group).expect("groups are few")
+    }
+
+    /// S5.1: a dispatch takes room of its egress group.
+    pub(super) fn use_room(&mut self, endpoint: Endpoint) {
+        let group = self.group(endpoint);
+        if let Some(room) = &mut self.rooms[group] {
+            *room -= 1;
+            self.coverage.note_if(*room == 0, Branch::GroupFull);
+        }
     }
 
     /// S5.3: whether a pool is shut for a class's shared lane; a pool of nobody is.

@@ -55,6 +55,10 @@
 //!   endpoint nor a live request refers to. A request refers to its pin, to the endpoint that it was
 //!   dispatched to until that dispatch is over, and to those that it avoids; it lives until its
 //!   outcome, or until `complete`. An endpoint that returns while its number is held takes it again.
+//! - **Egress groups** (S5.1, S10.2): worker w is in group `w mod n` of n. The lowest free number is
+//!   that of the worker's group: those that leave the group when divided by n, rounded up to a power
+//!   of two. An endpoint whose group has no room is busy like one that was shut, and so is one that
+//!   comes later; room opens the group, not an endpoint of it that was shut itself.
 //! - **Draws** (S10.2): `power_of_two` draws from the candidates in the order of their numbers; one
 //!   candidate needs no draw; two distinct ones come from SplitMix64, seeded at build.
 //! - **Stop** (S11.3): the end of the drain is tested by `stop` itself and by `advance`.
@@ -131,6 +135,8 @@ pub struct Oracle {
     workers: Vec<Worker>,
     /// Endpoint numbers in use.
     numbers: Vec<(Endpoint, u64)>,
+    /// By egress group: how many more dispatches it takes; none: without bound.
+    rooms: Vec<Option<u32>>,
     draws: SplitMix64,
     /// Requests taken so far.
     intakes: u64,
@@ -267,6 +273,7 @@ impl Oracle {
             requests: Vec::new(),
             workers: Vec::new(),
             numbers: Vec::new(),
+            rooms: vec![None],
             draws: SplitMix64::new(seed),
             intakes: 0,
             class_ids: 0,
@@ -287,6 +294,20 @@ impl Oracle {
         Self {
             mutation: Some(mutation),
             ..Self::new(profile, seed)
+        }
+    }
+
+    /// The same machine with so many egress groups, each without bound. For one that has no workers
+    /// yet.
+    ///
+    /// # Panics
+    /// If that is 0.
+    #[must_use]
+    pub fn with_egress_groups(self, groups: u16) -> Self {
+        assert!(groups > 0, "a worker is in a group");
+        Self {
+            rooms: vec![None; usize::from(groups)],
+            ..self
         }
     }
 
@@ -457,6 +478,15 @@ impl Machine for Oracle {
             now_us: self.now_us(),
             generation: self.generation,
         });
+    }
+
+    fn set_egress_room(&mut self, group: u16, room: u32) {
+        let gates = self.exact_gates();
+        let before = self.rooms[usize::from(group)];
+        self.rooms[usize::from(group)] = (room < u32::MAX).then_some(room);
+        let opens = before == Some(0) && room > 0 && self.waiting().next().is_some();
+        self.coverage.note_if(opens, Branch::GroupOpens);
+        self.note_flips(&gates);
     }
 
     fn now_us(&self) -> u64 {

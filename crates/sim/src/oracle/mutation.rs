@@ -20,11 +20,13 @@ pub enum Mutation {
     TurnKeptAfterRequeue,
     /// Lanes are compared by their oldest entry instead of their best one (against S4.4).
     StaleLaneHead,
+    /// Pinned dispatches take no room of their egress group (against S5.1).
+    PinsTakeNoRoom,
 }
 
 impl Mutation {
     /// Every fault.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::CreditOnDry,
         Self::FastForwardAllRounds,
         Self::GrantSkipped,
@@ -32,5 +34,6 @@ impl Mutation {
         Self::CountLeakedOnExpiry,
         Self::TurnKeptAfterRequeue,
         Self::StaleLaneHead,
+        Self::PinsTakeNoRoom,
     ];
 }

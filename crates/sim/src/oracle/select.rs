@@ -182,11 +182,14 @@ impl Oracle {
 
     /// S6.2, S6.8, S9.1: charges, books and reports.
     fn dispatch(&mut self, winner: Candidate, out: &mut Vec<Event>) {
-        let request = self.request(winner.intake);
-        let endpoint = match request.lane {
+        let lane = self.request(winner.intake).lane;
+        let endpoint = match lane {
             Lane::Exact(pin) => pin,
             Lane::Shared => self.choose(winner.intake),
         };
+        if lane == Lane::Shared || !self.has_fault(Mutation::PinsTakeNoRoom) {
+            self.use_room(endpoint);
+        }
         self.uses += 1;
         let uses = self.uses;
         self.place_mut(endpoint)

@@ -82,7 +82,7 @@ impl Oracle {
             prefill_tokens: self.prefill_tokens(place),
             active: self.bookings(place.endpoint).count() as u64,
             reported_tokens: place.reported_tokens,
-            shut: place.shut,
+            shut: self.is_place_shut(place),
             last_use_place: earlier as u64,
             number: self.number(place.endpoint),
             available: worker.record.available,

@@ -99,7 +99,10 @@ impl Oracle {
                 .iter()
                 .all(|(endpoint, _)| *endpoint != place.endpoint)
             {
-                let free = (0..).find(|free| numbers.iter().all(|(_, number)| number != free));
+                let stride = self.rooms.len().next_power_of_two();
+                let free = (self.group(place.endpoint) as u64..)
+                    .step_by(stride)
+                    .find(|free| numbers.iter().all(|(_, number)| number != free));
                 numbers.push((place.endpoint, free.expect("numbers do not run out")));
             }
         }

@@ -62,6 +62,15 @@ pub trait Machine {
     /// Takes over a new profile between two selections (S3.7) and appends [`Event::Reloaded`].
     fn reload(&mut self, profile: &Profile, out: &mut Vec<Event>);
 
+    /// Sets how many more dispatches may go to the workers of an egress group; `u32::MAX` is without
+    /// bound. At 0 they are busy for every class (S5.1). How many groups there are, and so which
+    /// workers are meant, is settled when a machine is built; no operation of a scenario sets a room.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such group.
+    fn set_egress_room(&mut self, group: u16, room: u32);
+
     /// The present time in microseconds, rounded down.
     fn now_us(&self) -> u64;
 

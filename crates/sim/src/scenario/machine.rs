@@ -28,6 +28,8 @@ pub struct MachineOptions {
     /// How often a policy may let a request be handed over, 1 to 255; the first policy's own number
     /// always suffices. Default 16.
     pub attempts: u8,
+    /// Egress groups; worker w is in group `w % egress_groups`. 1 to 64. Default 1.
+    pub egress_groups: u16,
 }
 
 impl Default for MachineOptions {
@@ -37,6 +39,7 @@ impl Default for MachineOptions {
             slots: 1 << 16,
             endpoints: 1 << 14,
             attempts: 16,
+            egress_groups: 1,
         }
     }
 }
@@ -90,6 +93,7 @@ impl ArbiterMachine {
             workers: options.endpoints,
             endpoints: options.endpoints,
             attempts: options.attempts.max(profile.max_attempts()),
+            egress_groups: options.egress_groups,
             ..Capacities::default()
         };
         let arbiter = Arbiter::build(profile, capacities, Options { seed: options.seed })?;
@@ -387,6 +391,10 @@ impl Machine for ArbiterMachine {
             }
             Err(full) => out.push(self.invalid(full.to_string())),
         }
+    }
+
+    fn set_egress_room(&mut self, group: u16, room: u32) {
+        self.arbiter.set_egress_room(group, room);
     }
 
     fn now_us(&self) -> u64 {

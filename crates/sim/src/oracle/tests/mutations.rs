@@ -1,6 +1,7 @@
 //! Every deliberate fault shows.
 
 use super::{Mutation, Run, class, profile, single};
+use crate::protocol::Machine;
 use tollgate_policy::{OrderPolicy, Profile};
 
 /// The policy under which [`script`] brings out a fault.
@@ -66,6 +67,13 @@ const fn script(mutation: Mutation) -> &'static [&'static str] {
             r#"{"op":"submit","id":"y","isl":1}"#,
             r#"{"op":"arbitrate","max":1}"#,
         ],
+        Mutation::PinsTakeNoRoom => &[
+            r#"{"op":"worker","id":1}"#,
+            r#"{"op":"worker","id":2}"#,
+            r#"{"op":"submit","id":"x","isl":9,"pin":[1,0]}"#,
+            r#"{"op":"submit","id":"y","isl":9,"pin":[2,0]}"#,
+            r#"{"op":"arbitrate","max":2}"#,
+        ],
     }
 }
 
@@ -74,6 +82,15 @@ fn every_mutation_shows_in_its_script() {
     for mutation in Mutation::ALL {
         let (profile, lines) = (policy(mutation), script(mutation));
         let (mut honest, mut faulty) = (Run::new(&profile), Run::mutated(&profile, mutation));
+        for run in [&mut honest, &mut faulty] {
+            // More than any other script uses up.
+            let room = if mutation == Mutation::PinsTakeNoRoom {
+                1
+            } else {
+                9
+            };
+            run.oracle.set_egress_room(0, room);
+        }
         honest.ops(lines);
         faulty.ops(lines);
         assert!(

@@ -1,0 +1,135 @@
+//! The best head of a class's open exact lanes (S4.4), over all egress groups that are not shut.
+//!
+//! Each class has a winner tree for each egress group, and where there are several groups a small
+//! tree over their winners. A shut group's leaf there is empty, so shutting one costs each class a
+//! path in the small tree. Winners are brought up there when the best is asked for.
+//!
+//! Invariant:
+//! - F1. For a class and a group that are not marked as changed, the group's leaf among the winners
+//!   is the best of the group's tree, or [`NO_KEY`] if the group is shut.
+
+use crate::group::Groups;
+use crate::order::{NO_KEY, Rank, SlotOrder};
+use crate::trees::Trees;
+
+#[derive(Debug)]
+pub(crate) struct Forest {
+    /// By class, then group.
+    trees: Trees,
+    /// By class, over the groups; without use where there is only one.
+    winners: Trees,
+    /// By class: the groups whose leaf in `winners` may be old, a bit for each.
+    changed: Vec<u64>,
+    groups: Groups,
+}
+
+impl Forest {
+    pub(crate) fn new(classes: usize, groups: Groups) -> Self {
+        Self {
+            trees: Trees::new(classes * groups.stride(), groups.per_group() as usize),
+            winners: Trees::spanning(classes, groups.stride()),
+            changed: vec![0; classes],
+            groups,
+        }
+    }
+
+    #[inline]
+    fn row(&self, class: usize, group: usize) -> usize {
+        class << self.groups.shift() | group
+    }
+
+    /// Makes the trees span endpoint `number`. O(1) while they do.
+    #[inline]
+    pub(crate) fn reach(&mut self, number: u32, order: &SlotOrder) {
+        self.trees.reach(self.groups.place(number), order);
+    }
+
+    /// Says that many leaves of a class and a group are about to change.
+    pub(crate) fn begin_bulk(&mut self, class: usize, group: usize) {
+        self.trees.begin_bulk(self.row(class, group));
+        self.mark(class, group);
+    }
+
+    /// Carries up what changed in bulk.
+    pub(crate) fn end_bulk(&mut self, class: usize, order: &SlotOrder) {
+        for group in 0..self.groups.stride() {
+            self.trees.end_bulk(self.row(class, group), order);
+        }
+    }
+
+    /// Says that a group's winner may have changed, or that the group was shut or opened.
+    #[inline]
+    pub(crate) fn mark(&mut self, class: usize, group: usize) {
+        self.changed[class] |= 1 << group;
+    }
+
+    #[inline]
+    pub(crate) fn leaf(&self, class: usize, number: u32) -> Rank {
+        if !self.groups.are_many() {
+            return self.trees.leaf(class, number);
+        }
+        let row = self.row(class, self.groups.of(number));
+        self.trees.leaf(row, self.groups.place(number))
+    }
+
+    /// Sets a leaf. O(log endpoints), or O(1) in bulk.
+    #[inline]
+    pub(crate) fn set(&mut self, class: usize, number: u32, rank: Rank, order: &SlotOrder) {
+        if !self.groups.are_many() {
+            return self.trees.set(class, number, rank, order);
+        }
+        let group = self.groups.of(number);
+        self.mark(class, group);
+        let row = self.row(class, group);
+        self.trees.set(row, self.groups.place(number), rank, order);
+    }
+
+    /// The best leaf's rank, over the groups whose bit in `shut` is not set. O(log endpoints) for
+    /// each group that changed, or after a bulk one pass over its tree.
+    #[inline]
+    pub(crate) fn best(&mut self, class: usize, shut: u64, order: &SlotOrder) -> Rank {
+        if self.groups.are_many() {
+            self.best_of_groups(class, shut, order)
+        } else if shut == 0 {
+            self.trees.best(class, order)
+        } else {
+            NO_KEY
+        }
+    }
+
+    fn best_of_groups(&mut self, class: usize, shut: u64, order: &SlotOrder) -> Rank {
+        let mut rest = std::mem::take(&mut self.changed[class]);
+        while rest != 0 {
+            let group = rest.trailing_zeros();
+            rest &= rest - 1;
+            let best = if shut >> group & 1 != 0 {
+                NO_KEY
+            } else {
+                self.trees.best(self.row(class, group as usize), order)
+            };
+            self.winners.set(class, group, best, order);
+        }
+        self.winners.best(class, order)
+    }
+
+    /// Asserts F1 and the invariants of the trees, for a class.
+    pub(crate) fn check(&self, class: usize, shut: u64, order: &SlotOrder) {
+        for group in 0..self.groups.stride() {
+            self.trees.check(self.row(class, group), order);
+        }
+        if !self.groups.are_many() {
+            return;
+        }
+        self.winners.check(class, order);
+        for group in (0..self.groups.stride()).filter(|group| self.changed[class] >> group & 1 == 0)
+        {
+            let expected = if shut >> group & 1 != 0 {
+                NO_KEY
+            } else {
+                self.trees.top(self.row(class, group), order)
+            };
+            let place = u32::try_from(group).expect("at most 64 groups");
+            assert_eq!(self.winners.leaf(class, place), expected, "F1");
+        }
+    }
+}
