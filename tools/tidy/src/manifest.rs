@@ -259,14 +259,11 @@ fn check_binaries(tree: &Tree) -> Vec<Finding> {
         if let Some(main) = tree.file(&implied).filter(|_| !is_declared) {
             binaries.push((main.path.as_str(), 1));
         }
-        let others = [
-            format!("{directory}src/bin/"),
-            format!("{directory}examples/"),
-        ];
+        let others = format!("{directory}src/bin/");
         let others = tree
             .files
             .iter()
-            .filter(|file| others.iter().any(|prefix| file.path.starts_with(prefix)));
+            .filter(|file| file.path.starts_with(&others));
         binaries.extend(others.map(|file| (file.path.as_str(), 1)));
     }
     let surplus = binaries.iter().skip(1);

@@ -1,6 +1,6 @@
 //! Source files that no target reaches: what is not compiled is not tested either.
 //!
-//! A file directly in `tests/` is a target of its own. Every other file is named by a `mod` line in
+//! A file directly in `tests/` or `examples/` is a target of its own. Every other file is named by a `mod` line in
 //! the file above it, or by a `path` in a manifest or an attribute.
 
 use crate::Finding;
@@ -30,7 +30,7 @@ fn is_target(tree: &Tree, file: &File) -> bool {
     let inside = relative(&package.path, file);
     let by_itself = match inside.split_once('/') {
         Some(("src", rest)) => rest == "lib.rs" || rest == "main.rs",
-        Some(("tests", rest)) => !rest.contains('/') || rest.ends_with("/main.rs"),
+        Some(("tests" | "examples", rest)) => !rest.contains('/') || rest.ends_with("/main.rs"),
         _ => inside == "build.rs",
     };
     by_itself || package.text().contains(&format!("path = \"{inside}\""))

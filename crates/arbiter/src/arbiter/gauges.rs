@@ -57,7 +57,7 @@ impl<P> Arbiter<P> {
             charged_tokens: slot.charged_tokens,
             available: worker.available,
             overloaded: worker.overloaded,
-            shut: slot.shut || self.is_group_shut(slot.endpoint.worker),
+            shut: slot.shut || self.gates.is_group_shut(index.0),
         })
     }
 

@@ -88,7 +88,6 @@ impl<const WORDS: usize> Record<WORDS> {
 }
 
 #[cfg(all(test, loom))]
-#[path = "record_model.rs"]
 mod model;
 
 #[cfg(all(test, not(loom)))]
