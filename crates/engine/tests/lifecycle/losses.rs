@@ -39,11 +39,9 @@ fn a_panic_on_the_arbiters_thread_closes_everything_with_an_error() {
         mut egress,
         ..
     } = builder.worker(Worker::new(1)).build().expect("it is valid");
-    let submit = |shard: &mut tollgate::IngressShard<Counted>| {
-        shard.try_submit(Request::new(10, Counted::new(&ledger)))
-    };
     for _ in 0..6 {
-        submit(&mut ingress[0]).expect("there is room");
+        let request = Request::new(10, Counted::new(&ledger));
+        ingress[0].try_submit(request).expect("there is room");
     }
     let Delivery::Dispatch(first) = egress[0].recv().expect("it runs") else {
         panic!("the first is dispatched");
@@ -54,7 +52,8 @@ fn a_panic_on_the_arbiters_thread_closes_everything_with_an_error() {
     let (rest, closed) = receive_all(&mut egress[0]);
     assert_eq!(closed, Closed::Lost);
     assert!(rest.iter().all(is_shutting_down), "{rest:?}");
-    let refused = submit(&mut ingress[0]).expect_err("it is lost");
+    let request = Request::new(10, Counted::new(&ledger));
+    let refused = ingress[0].try_submit(request).expect_err("it is lost");
     assert_eq!(refused.reason, Refusal::Closed);
     drop(refused);
     let call = engine
