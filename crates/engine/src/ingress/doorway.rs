@@ -25,6 +25,8 @@ pub(super) struct Doorway {
     pub(super) slots: Slots,
     blocks: Producer<Block>,
     pub(super) stats: IngressStats,
+    /// The core was not told yet of a view that is in use.
+    has_news: bool,
 }
 
 struct KnownModel {
@@ -41,13 +43,13 @@ impl std::fmt::Debug for KnownModel {
 }
 
 impl KnownModel {
-    /// The newest view; says so where it is another than the last one.
+    /// The newest view; notes where it is another than the last one.
     #[inline]
-    fn view(&mut self, shared: &Shared, shard: usize, model: usize) -> &View {
+    fn view(&mut self, has_news: &mut bool) -> &View {
         let view = self.view.load();
         if view.version != self.seen {
             self.seen = view.version;
-            shared.see(shard, model, view.version);
+            *has_news = true;
         }
         view
     }
@@ -73,15 +75,28 @@ impl Doorway {
             slots,
             blocks,
             stats,
+            has_news: false,
         };
         doorway.refresh();
         doorway
     }
 
-    /// Works under the newest views from now on.
+    /// Works under the newest views from now on; nothing that was settled is held back.
     pub(super) fn refresh(&mut self) {
-        for (model, known) in self.models.iter_mut().enumerate() {
-            known.view(&self.shared, self.shard, model);
+        for known in &mut self.models {
+            known.view(&mut self.has_news);
+        }
+        self.announce();
+    }
+
+    /// Tells the core which views the shard works under. Only where nothing is held back that was
+    /// settled under an older one: the core gives up classes when every shard has moved on (S3.7).
+    #[inline]
+    pub(super) fn announce(&mut self) {
+        if std::mem::take(&mut self.has_news) {
+            for (model, known) in self.models.iter().enumerate() {
+                self.shared.see(self.shard, model, known.seen);
+            }
         }
     }
 
@@ -101,7 +116,7 @@ impl Doorway {
         if !self.slots.is_any_free(model) {
             return Err(Refusal::Full { what: Room::Slots });
         }
-        let view = self.models[model].view(&self.shared, self.shard, model);
+        let view = self.models[model].view(&mut self.has_news);
         let taints = if request.require_taints.is_empty() {
             Taints::new()
         } else {

@@ -91,6 +91,7 @@ impl<P> IngressShard<P> {
         } else {
             self.doorway.settle(&request, now)
         };
+        self.doorway.announce();
         let settled = match settled {
             Ok(settled) => settled,
             Err(reason) => {
@@ -122,6 +123,7 @@ impl<P> IngressShard<P> {
     ) {
         let mut batch = Batch {
             room: self.ring.slots(),
+            doorway: &mut self.doorway,
             ring: &mut self.ring,
             bell: &self.bell,
             records: ArrayVec::new(),
@@ -133,22 +135,22 @@ impl<P> IngressShard<P> {
                 now = self.clock.now();
             }
             let settled = if batch.room == 0 {
-                Err(self.doorway.without_room(&request))
+                Err(batch.doorway.without_room(&request))
             } else {
-                self.doorway.settle(&request, now)
+                batch.doorway.settle(&request, now)
             };
             match settled {
                 Ok(settled) => {
                     batch
                         .records
                         .push(Intake::Submit(Submission::new(request, &settled).0));
-                    self.doorway.stats.accepted(1);
+                    batch.doorway.stats.accepted(1);
                     each(Ok(settled.ticket));
                 }
                 Err(reason) => {
                     // What is held back here may be what there is no room for.
                     batch.publish();
-                    self.doorway.count(reason);
+                    batch.doorway.count(reason);
                     each(Err(Refused { reason, request }));
                 }
             }
@@ -225,6 +227,7 @@ impl<P> IngressShard<P> {
 
 /// Records that are published together; also when the iterator or the listener panics.
 struct Batch<'a, P> {
+    doorway: &'a mut Doorway,
     ring: &'a mut Producer<Intake<P>>,
     bell: &'a Doorbell,
     records: ArrayVec<Intake<P>, BATCH>,
@@ -243,6 +246,7 @@ impl<P> Batch<'_, P> {
                 unreachable!("only this shard takes the room that it asked for");
             };
             chunk.fill_from_iter(self.records.drain(..));
+            self.doorway.announce();
             // A closed engine has these records brought back by `take_back`.
             let _ = self.bell.ring();
         }

@@ -1,8 +1,9 @@
 //! Control calls that meet the end of the engine, its sleep, or the end of a table.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Command, ControlError, Idle, ModelIndex, Request, Worker, WorkerId};
+use tollgate::{Command, ControlError, Idle, ModelIndex, Nanos, Request, Worker, WorkerId};
 
 use super::{FOR_EVER, by_hand, classes, dispatch, now, small, turn};
 
@@ -82,4 +83,49 @@ fn names_of_a_call_that_failed_are_known_to_the_core() {
     turn(&mut built, &hand);
     let dispatch = dispatch(built.egress[0].try_recv().expect("open"));
     assert_eq!(dispatch.payload, 5);
+}
+
+/// A batch that began under a policy whose class a reload takes away: what it holds back still enters
+/// that class (S3.7), also when a later request of the batch knows of the reload.
+#[test]
+fn a_batch_over_a_reload_enters_the_class_that_left() {
+    let before = classes(&["a quantum: 1", "b quantum: 1"]);
+    let after = classes(&["a quantum: 1"]);
+    let builder = tollgate::Engine::builder(before)
+        .slots(8)
+        .worker(Worker::new(1));
+    let (mut built, hand) = by_hand::<u64>(builder);
+    let control = built.handles.control();
+    let (core, clock) = (&mut built.core, built.handles.clock());
+    let requests = (0..3).map_while(|step| {
+        hand.advance(Nanos(1));
+        if step == 1 {
+            let profile = Arc::new(after.clone());
+            let reload = Command::Reload {
+                model: MODEL,
+                profile,
+            };
+            core.execute(&control, reload)
+                .expect("there is room for it");
+        }
+        core.turn(clock.now());
+        (step < 2).then(|| Request {
+            family: Some("b"),
+            ..Request::new(1, step)
+        })
+    });
+    built.ingress[0].submit_batch(requests, |result| {
+        result.expect("there is room");
+    });
+    turn(&mut built, &hand);
+    let mut dispatches = [(); 2].map(|()| dispatch(built.egress[0].try_recv().expect("open")));
+    dispatches.sort_by_key(|dispatch| dispatch.payload);
+    assert_eq!(
+        dispatches.each_ref().map(|dispatch| dispatch.payload),
+        [0, 1]
+    );
+    assert_ne!(
+        dispatches[0].class, dispatches[1].class,
+        "one is the default"
+    );
 }

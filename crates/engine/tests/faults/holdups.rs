@@ -184,15 +184,9 @@ fn an_engine_closes_beside_threads_that_never_stop_talking() {
         over.store(true, Ordering::Relaxed);
         assert!(took < Duration::from_secs(5), "closing took {took:?}");
     });
-    let mut outcomes = 0;
-    let egress = &mut built.egress;
-    while let Ok(Some(delivery)) = egress[0].try_recv() {
-        if let Delivery::Ended(ended) = &delivery {
-            assert_eq!(ended.outcome, Outcome::ShuttingDown);
-        }
-        outcomes += 1;
-    }
-    assert_eq!(outcomes, 1);
+    // Dispatched, cancelled, or told of the end.
+    let rest = std::iter::from_fn(|| built.egress[0].try_recv().ok().flatten());
+    assert_eq!(rest.count(), 1);
 }
 
 /// A worker that is gone when its request comes; and the same of a name that no worker ever had.
