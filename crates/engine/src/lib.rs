@@ -66,8 +66,9 @@ mod wire;
 mod worker;
 
 pub use tollgate_arbiter::{
-    ClassIndex, CostSnapshot, Endpoint, EndpointIndex, FailReason, Full, Hint, LimitKind, Nanos,
-    Outcome, Rejection, State, WorkerError, WorkerId, selector,
+    ClassIndex, ClassState, CostSnapshot, Endpoint, EndpointIndex, EndpointState, EntryState,
+    FailReason, Full, HeadState, Hint, LaneState, LimitKind, Nanos, Outcome, Rejection, State,
+    WorkerError, WorkerId, selector,
 };
 /// Policies: reading, checking and building them.
 pub use tollgate_policy as policy;
