@@ -49,6 +49,10 @@ pub(super) struct Outlet<P> {
     pub(super) hungry: bool,
     /// Nobody receives any more.
     pub(super) lost: bool,
+    /// How many parcels found no room and waited in the outbox.
+    pub(super) outboxed: u64,
+    /// How often workers behind it were opened again.
+    pub(super) reopenings: u64,
 }
 
 /// Slots on their way back to one ingress shard.
@@ -80,6 +84,8 @@ impl<P> Outlet<P> {
             rings: false,
             hungry: false,
             lost: false,
+            outboxed: 0,
+            reopenings: 0,
         }
     }
 
@@ -196,6 +202,7 @@ impl<P> Hall<P> {
 
     fn deliver(&mut self, outlet: usize, parcel: Parcel<P>) {
         if self.outlets[outlet].lost || self.room(outlet) == 0 {
+            self.outlets[outlet].outboxed += 1;
             self.outbox.push(outlet, parcel);
             return;
         }

@@ -210,6 +210,8 @@ impl<P> Core<P> {
             let shown = &counters.egress[at];
             shown.ring_len.set(outlet.depth() as u64);
             shown.outbox_len.set(self.hall.outbox.len(at) as u64);
+            shown.outboxed.set(outlet.outboxed);
+            shown.reopenings.set(outlet.reopenings);
         }
     }
 

@@ -65,7 +65,11 @@ impl<P> Core<P> {
             let reopens = known == 0 && room > 0 && self.hall.has_reopened(group);
             let room = u32::try_from(room).unwrap_or(u32::MAX - 1);
             if known != room && (known > 0 || reopens) {
-                model.touched |= known == 0;
+                if known == 0 {
+                    model.touched = true;
+                    let outlet = self.hall.routes[group];
+                    self.hall.outlets[outlet].reopenings += 1;
+                }
                 model.arbiter.set_egress_room(index, room);
             }
         }

@@ -65,6 +65,8 @@ pub(crate) struct CoreCounters {
 pub(crate) struct OutletCounters {
     pub(crate) ring_len: Counter,
     pub(crate) outbox_len: Counter,
+    pub(crate) outboxed: Counter,
+    pub(crate) reopenings: Counter,
     pub(crate) lost: Counter,
 }
 

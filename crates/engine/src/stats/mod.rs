@@ -284,6 +284,8 @@ impl EgressReader {
             ring_len: outlet.ring_len.value(),
             ring_capacity: self.ring_capacity as u64,
             outbox_len: outlet.outbox_len.value(),
+            outboxed: outlet.outboxed.value(),
+            reopenings: outlet.reopenings.value(),
             lost: outlet.lost.value(),
         }
     }

@@ -128,7 +128,7 @@ pub struct IngressSnapshot {
     pub ring_capacity: u64,
 }
 
-/// One egress shard. Counted by the thread that receives, at once, but for the three that are the
+/// One egress shard. Counted by the thread that receives, at once, but for those that are the
 /// core's, which it publishes with the slices of a [`ModelSnapshot`].
 #[derive(Clone, Debug)]
 pub struct EgressSnapshot {
@@ -151,6 +151,11 @@ pub struct EgressSnapshot {
     pub ring_capacity: u64,
     /// Deliveries that wait for room in the ring; the core's.
     pub outbox_len: u64,
+    /// Deliveries that found no room in the ring at first; the core's.
+    pub outboxed: u64,
+    /// How often workers behind a ring that had been full were opened again (S5.1), counted for each
+    /// model; the core's.
+    pub reopenings: u64,
     /// Dispatches that were released because the shard was dropped while they ran; the core's.
     pub lost: u64,
 }
