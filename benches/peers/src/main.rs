@@ -1,4 +1,4 @@
-//! Tollgate's arbiter beside the queue of NVIDIA Dynamo's released router, in one process.
+//! Tollgate beside the queue and the scheduler of NVIDIA Dynamo's released router, in one process.
 //!
 //! `cargo run --release --manifest-path benches/peers/Cargo.toml -- [PART..] [--quick]`
 //!
@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | `groups` | speed: the incumbent's own six benchmark groups, 27 cells | never |
 //! | `wspt` | speed: random WSPT keys under a standing backlog | never |
+//! | `scheduler` | speed: a request's whole way, with 64 to 4,096 endpoints | never |
 //! | `order` | behaviour: `arbitration: page` dispatches in the incumbent's order | an order differs |
 //! | `faults` | behaviour: shares that break there and hold here | one of ours does not hold |
 //!
@@ -20,6 +21,7 @@ mod measure;
 mod order;
 mod ours;
 mod random;
+mod scheduler;
 mod subject;
 mod wspt;
 
@@ -27,24 +29,32 @@ use std::process::ExitCode;
 
 use measure::print_load_average;
 
-const USAGE: &str = "usage: peers [groups|wspt|order|faults|all].. [--quick]\n\
+const USAGE: &str = "usage: peers [groups|wspt|scheduler|order|faults|all].. [--quick]\n\
     without a part: all; --quick: few repetitions, to see that everything runs";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Groups,
     Wspt,
+    Scheduler,
     Order,
     Faults,
 }
 
 impl Part {
-    const ALL: [Self; 4] = [Self::Faults, Self::Order, Self::Groups, Self::Wspt];
+    const ALL: [Self; 5] = [
+        Self::Faults,
+        Self::Order,
+        Self::Groups,
+        Self::Wspt,
+        Self::Scheduler,
+    ];
 
     fn run(self, quick: bool) -> ExitCode {
         match self {
             Self::Groups => groups::run(quick),
             Self::Wspt => wspt::run(quick),
+            Self::Scheduler => scheduler::run(quick),
             Self::Order => return order::run(quick),
             Self::Faults => return faults::run(),
         }
@@ -61,6 +71,7 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<(Vec<Part>, bool), S
             "--quick" => quick = true,
             "groups" => parts.push(Part::Groups),
             "wspt" => parts.push(Part::Wspt),
+            "scheduler" => parts.push(Part::Scheduler),
             "order" => parts.push(Part::Order),
             "faults" => parts.push(Part::Faults),
             "all" => parts.extend(Part::ALL),
