@@ -387,7 +387,7 @@ fn s10_2_a_reload_brings_another_selector() {
     let mut world = three("");
     world.load(1, 0, 100);
     assert_eq!(place(&mut world, Ask::new("a", 1)), 2);
-    world.reload(Arc::new(policy("selector: round_robin")));
+    world.reload(&policy("selector: round_robin"));
     assert_eq!(place(&mut world, Ask::new("b", 1)), 1);
     world.reload(&policy("selector: cost\ndecode_weight: 1000"));
     world.load(1, 0, 0);

@@ -6,6 +6,8 @@
 
 use crate::arbiter::Arbiter;
 use crate::order::NONE;
+use crate::slab::Stage;
+use crate::{SlotIndex, Ticket};
 
 /// A room that dispatches do not use up.
 pub(super) const UNBOUNDED_ROOM: u32 = u32::MAX;
@@ -44,6 +46,31 @@ impl<P> Arbiter<P> {
             self.capacities.egress_groups
         );
         self.rooms[usize::from(group)]
+    }
+
+    /// Completes what was dispatched to the workers of an egress group, for an egress that is lost:
+    /// looks at `budget` slots from `from`; `freed` hears of each slot that is free again. Where to go
+    /// on, or `None` when the last slot was looked at. What is dispatched meanwhile may be passed over,
+    /// so the group is best shut before. O(budget + what is completed).
+    pub fn abandon_egress(
+        &mut self,
+        group: u16,
+        from: SlotIndex,
+        budget: u32,
+        mut freed: impl FnMut(Ticket),
+    ) -> Option<SlotIndex> {
+        let end = from.0.saturating_add(budget).min(self.capacities.slots);
+        for slot in from.0..end {
+            let entry = self.slab[slot];
+            let number = self.lanes.order.links[slot as usize].a;
+            if entry.stage() == Stage::Dispatched && self.groups.of(number) == usize::from(group) {
+                let ticket = entry.ticket(slot);
+                if self.complete(ticket, entry.attempt).is_ok() {
+                    freed(ticket);
+                }
+            }
+        }
+        (end < self.capacities.slots).then_some(SlotIndex(end))
     }
 
     /// Takes one dispatch off the room of an endpoint's group.

@@ -6,14 +6,15 @@
 //! | [`submit`] | doorway and intake: snapshot, order of tests, limits, into a lane (S2, S7, S8) |
 //! | [`settle`] | gate: what stands between each lane's head and its dispatch (S5) |
 //! | [`select`] | selection, choice of worker, dispatch, turns (S6, S9.1, S10, S13) |
-//! | [`remove`] | cancel, sweep, credit cuts, impatience, stop (S5.5, S6.6, S7.2, S11) |
+//! | [`remove`] | cancel, sweep, credit cuts, impatience (S5.5, S6.6, S7.2, S11.2) |
+//! | [`time`] | time, and what is due by it (S11.1) |
+//! | [`stop`] | the drain and its end (S11.3) |
 //! | [`feedback`] | `prefill_done`, `complete`, `requeue` (S9) |
 //! | [`workers`] | worker records, load, shut and open (S5, S9) |
 //! | [`egress`] | rooms of egress groups (S5.1) |
 //! | [`reload`] | another policy (S3.7) |
 //! | [`inspect`] | the whole state, and the invariants |
 //! | [`gauges`] | figures for a metrics board |
-//! | [`turning`] | what a loop needs that turns it for ever |
 
 mod egress;
 mod feedback;
@@ -23,8 +24,9 @@ mod reload;
 mod remove;
 mod select;
 mod settle;
+mod stop;
 mod submit;
-mod turning;
+mod time;
 mod workers;
 
 use std::sync::Arc;
@@ -34,6 +36,7 @@ use tollgate_policy::{Arbitration, OverloadAction, Profile};
 use self::egress::UNBOUNDED_ROOM;
 pub use self::reload::Reloaded;
 pub use self::select::{TurnBudget, TurnReport};
+use self::stop::Closing;
 use crate::bits::BitRows;
 use crate::capacity::{
     CLASSES_MAX, EGRESS_GROUPS_MAX, ENDPOINTS_MAX, EXTENSION_BLOCKS_MAX, SLOTS_MAX, WORKERS_MAX,
@@ -114,6 +117,7 @@ pub struct Arbiter<P> {
     taint_rows: BitRows,
     /// By slot, `attempts - 1` each: endpoint number + 1 that failed it, or 0 (S9.4).
     avoided: Vec<u32>,
+    /// Waiting requests that may not wait (S7.2), in no order. After a drain's end, those to answer.
     impatient: Vec<u32>,
 
     endpoints: Endpoints,
@@ -152,6 +156,7 @@ pub struct Arbiter<P> {
     outstanding: u64,
     watched_deadlines: u64,
     drain_deadline: Option<Nanos>,
+    closing: Closing,
     stale_events: u64,
     unknown_names: u64,
 }
@@ -214,6 +219,7 @@ impl<P> Arbiter<P> {
             outstanding: 0,
             watched_deadlines: 0,
             drain_deadline: None,
+            closing: Closing::NotGathered,
             stale_events: 0,
             unknown_names: 0,
         };
@@ -238,7 +244,8 @@ impl<P> Arbiter<P> {
         Ok(arbiter)
     }
 
-    /// The arbiter's time, as last handed to [`advance`](Self::advance).
+    /// The arbiter's time, as last handed to [`advance`](Self::advance) or
+    /// [`set_time`](Self::set_time).
     #[must_use]
     pub const fn now(&self) -> Nanos {
         self.now

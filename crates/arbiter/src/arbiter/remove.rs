@@ -1,11 +1,9 @@
-//! Removal without service: cancel, sweep, impatience, stop (S5.5, S6.6, S7.2, S11).
+//! Removal without service: cancel, sweep, credit cuts, impatience (S5.5, S6.6, S7.2, S11.2).
 
 use crate::arbiter::Arbiter;
 use crate::order::{LaneStatus, NO_KEY, NONE, slot_of};
 use crate::slab::Stage;
-use crate::{
-    ClassCounters, ClassIndex, Event, LimitKind, Nanos, Outcome, Rejection, Sink, Stale, Ticket,
-};
+use crate::{ClassCounters, ClassIndex, Event, LimitKind, Outcome, Rejection, Sink, Stale, Ticket};
 
 impl ClassCounters {
     pub(super) const fn count(&mut self, outcome: Outcome) {
@@ -20,15 +18,6 @@ impl ClassCounters {
 }
 
 impl<P> Arbiter<P> {
-    /// Sets the time, which never goes back, and sweeps: what has expired or can run nowhere ends
-    /// (S5.5, S11.1). A drain whose deadline is reached ends as well (S11.3).
-    pub fn advance(&mut self, now: Nanos, sink: &mut impl Sink<P>) {
-        self.now = self.now.max(now);
-        self.sweep_all(sink);
-        self.end_drain(sink);
-        self.retire_drained();
-    }
-
     /// Cancels a waiting request (S11.2). O(log n + log L).
     ///
     /// # Errors
@@ -45,43 +34,6 @@ impl<P> Arbiter<P> {
         self.settle_cuts();
         self.retire_drained();
         Ok(())
-    }
-
-    /// Closes for new requests at once; ends at the drain's deadline what then still waits, in
-    /// intake order (S11.3). A later stop may only shorten the drain.
-    pub fn stop(&mut self, drain: Nanos, sink: &mut impl Sink<P>) {
-        self.begin_drain(drain);
-        self.end_drain(sink);
-        self.retire_drained();
-    }
-
-    pub(super) fn end_drain(&mut self, sink: &mut impl Sink<P>) {
-        if self.waiting == 0
-            || self
-                .drain_deadline
-                .is_none_or(|deadline| self.now < deadline)
-        {
-            return;
-        }
-        self.sweep_all(sink);
-        // The impatient end like all others now, so their list has room for every waiting slot.
-        for &slot in &self.impatient {
-            self.lanes.order.links[slot as usize].c = NONE;
-        }
-        self.impatient.clear();
-        let waiting = self
-            .slab
-            .iter()
-            .filter(|(_, entry)| entry.stage() == Stage::Waiting);
-        self.impatient.extend(waiting.map(|(slot, _)| slot));
-        let seq = &self.lanes.order.seq;
-        self.impatient
-            .sort_unstable_by_key(|&slot| seq[slot as usize]);
-        for at in 0..self.impatient.len() {
-            self.remove_waiting(self.impatient[at], Outcome::ShuttingDown, sink);
-        }
-        self.impatient.clear();
-        self.settle_cuts();
     }
 
     pub(super) fn sweep_all(&mut self, sink: &mut impl Sink<P>) {
@@ -257,7 +209,7 @@ impl<P> Arbiter<P> {
 
     /// Refuses who may not wait and is no dispatchable head, all judged at once (S7.2).
     pub(super) fn refuse_impatient(&mut self, sink: &mut impl Sink<P>) {
-        if self.impatient.is_empty() {
+        if self.impatient.is_empty() || self.is_closing() {
             return;
         }
         let refused = self.gather_impatient();

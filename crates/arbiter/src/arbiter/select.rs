@@ -12,7 +12,8 @@ use crate::{ClassIndex, Dispatch, EndpointIndex, Event, Nanos, Outcome, Sink};
 pub struct TurnBudget {
     /// Dispatches.
     pub dispatches: u64,
-    /// Requests that expire or fail in sweeps (S5.5).
+    /// Requests that expire or fail in sweeps (S5.5), or that are answered at a drain's end (S11.3).
+    /// Finding the latter takes from it as well: one for every 16 slots, once.
     pub removals: u64,
 }
 
@@ -36,18 +37,21 @@ pub struct TurnReport {
 }
 
 impl<P> Arbiter<P> {
-    /// One selection with its sweep (S6). False: it was dry.
+    /// One selection with its sweep (S6). False: it was dry. After a drain's end nothing is selected
+    /// any more: who still waits is answered first, all at once (S11.3).
     ///
     /// # Complexity
     /// O(C + log L + log n), plus the sweep's removals; see the crate's docs.
     pub fn select(&mut self, sink: &mut impl Sink<P>) -> bool {
+        self.end_drain_whole(sink);
         let dispatched = self.select_one(sink);
         self.retire_drained();
         dispatched
     }
 
     /// A whole turn: sweep and select until it runs dry or `max` requests are dispatched, sweep
-    /// again, then refuse who may not wait (S7.2, S13). `Some(0)` does nothing.
+    /// again, then refuse who may not wait (S7.2, S13). After a drain's end, who still waits is
+    /// answered instead (S11.3). `Some(0)` does nothing.
     pub fn arbitrate(&mut self, max: Option<u64>, sink: &mut impl Sink<P>) -> TurnReport {
         if max == Some(0) {
             return TurnReport::default();
@@ -62,14 +66,20 @@ impl<P> Arbiter<P> {
         )
     }
 
-    /// The same within a budget, for a loop that must stay responsive. A drain that is over ends first,
-    /// as a whole: then there is nothing left to be responsive to (S11.3). What is left of a sweep is
+    /// The same within a budget, for a loop that must stay responsive. What is left of a sweep is
     /// done in later turns: until then a lane whose head can run nowhere counts as shut, and a head
-    /// whose deadline has passed expires instead of being dispatched (S5.5).
+    /// whose deadline has passed expires instead of being dispatched (S5.5). So is what is left of the
+    /// answers at a drain's end (S11.3): until all are given, nothing is dispatched, and the report
+    /// says [`more`](TurnReport::more).
     pub fn turn(&mut self, budget: TurnBudget, sink: &mut impl Sink<P>) -> TurnReport {
-        self.end_drain(sink);
         let mut report = TurnReport::default();
         let mut removals = budget.removals;
+        self.end_drain(&mut removals, sink);
+        if self.is_drain_over() {
+            report.more = true;
+            self.retire_drained();
+            return report;
+        }
         loop {
             self.sweep(&mut removals, sink);
             if report.dispatched == budget.dispatches {
