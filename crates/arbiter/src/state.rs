@@ -107,7 +107,7 @@ pub struct EndpointGauges {
     pub prefill_tokens: u64,
     /// Active requests.
     pub active: u64,
-    /// Dispatches to it since it became known.
+    /// Dispatches to it since it became known, those that a requeue withdrew included.
     pub dispatched: u64,
     /// Their costs.
     pub charged_tokens: u64,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use common::{classes, classes_and};
 use std::collections::BTreeMap;
 use tollgate_arbiter::{
-    Arbiter, Capacities, ClassIndex, CostSnapshot, Endpoint, Event, Hint, Nanos, Options, Request,
-    SlotIndex, SlotPool, Ticket, TurnBudget, WorkerId, WorkerRecord,
+    Arbiter, Capacities, ClassIndex, CostSnapshot, Endpoint, EndpointState, Event, Hint, Nanos,
+    Options, Request, SlotIndex, SlotPool, Ticket, TurnBudget, WorkerId, WorkerRecord,
 };
 use tollgate_policy::Profile;
 
@@ -151,7 +151,7 @@ impl Run {
             endpoints: 12,
             extension_blocks: 24,
             attempts: 4,
-            egress_groups: 1,
+            egress_groups: 2,
         };
         Self {
             arbiter: Arbiter::build(profile, capacities, Options { seed }).expect("it fits"),
@@ -327,7 +327,7 @@ impl Run {
         let endpoint = draw.endpoint();
         let id = endpoint.worker;
         let count = usize::try_from(draw.below(4)).expect("small");
-        match draw.below(9) {
+        match draw.below(12) {
             0..=2 => {
                 let record = WorkerRecord {
                     id,
@@ -358,6 +358,11 @@ impl Run {
                     .map(|result| result.is_ok());
             }
             7 => _ = self.arbiter.load(endpoint, draw.wide()),
+            8..=10 => {
+                let group = self.arbiter.capacities().egress_group(id);
+                let room = [0, 1, 2, 5, u32::MAX][usize::try_from(draw.below(5)).expect("small")];
+                self.arbiter.set_egress_room(group, room);
+            }
             _ if draw.one_in(2) => _ = self.arbiter.shut(endpoint),
             _ => _ = self.arbiter.open(endpoint),
         }
@@ -369,7 +374,8 @@ impl Run {
             0..40 => self.submit(draw),
             40..60 => self.feedback(draw),
             60..76 => self.worker(draw),
-            76..78 => {
+            76..77 => self.arbiter.hold_drained(draw.one_in(2)),
+            77..79 => {
                 let profile =
                     &profiles[usize::try_from(draw.below(profiles.len() as u64)).expect("small")];
                 let _ = self.arbiter.reload(Arc::new(profile.clone()));
@@ -378,7 +384,12 @@ impl Run {
                 let events = &mut self.events;
                 let sink = &mut |event| events.push(event);
                 match choice {
-                    78..84 => {
+                    79..81 => {
+                        self.clock += draw.below(2_000);
+                        self.arbiter.set_time(Nanos(self.clock));
+                        let _ = self.arbiter.next_deadline();
+                    }
+                    81..84 => {
                         self.clock += draw.below(2_000);
                         self.arbiter
                             .advance(Nanos(self.clock.saturating_sub(draw.below(3))), sink);
@@ -402,11 +413,52 @@ impl Run {
         self.settle();
     }
 
+    /// Group 0 is lost: what was dispatched there is complete.
+    fn abandon(&mut self) {
+        let mut next = Some(SlotIndex(0));
+        let mut freed = Vec::new();
+        while let Some(from) = next {
+            next = self
+                .arbiter
+                .abandon_egress(0, from, 7, |ticket| freed.push(ticket));
+            self.arbiter.check_invariants();
+        }
+        for ticket in freed {
+            let live = self.live.remove(&ticket).expect("a live request");
+            assert!(live.running);
+            self.ended += 1;
+        }
+        let active = |group| {
+            let endpoints = self.arbiter.state().endpoints;
+            let of = |e: &EndpointState| e.endpoint.worker.0 % 2 == group;
+            endpoints
+                .iter()
+                .filter(|e| of(e))
+                .map(|e| e.active)
+                .sum::<u64>()
+        };
+        assert_eq!(active(0), 0, "nothing runs there any more");
+        let running = self.live.values().filter(|live| live.running).count() as u64;
+        assert!(active(1) <= running, "the other group's go on");
+    }
+
     /// Stops, completes what runs, and looks for leftovers.
-    fn finish(mut self) {
-        let events = &mut self.events;
-        self.arbiter.stop(Nanos(0), &mut |event| events.push(event));
-        self.settle();
+    fn finish(mut self, draw: &mut Draw) {
+        self.arbiter.hold_drained(false);
+        self.arbiter.begin_drain(Nanos(0));
+        while self.arbiter.waiting() > 0 {
+            let events = &mut self.events;
+            let budget = TurnBudget {
+                dispatches: 9,
+                removals: 1 + draw.below(4),
+            };
+            let report = self.arbiter.turn(budget, &mut |event| events.push(event));
+            assert_eq!(report.dispatched, 0, "the drain is over");
+            self.settle();
+            self.feedback(draw);
+            self.settle();
+        }
+        self.abandon();
         for (ticket, live) in std::mem::take(&mut self.live) {
             self.arbiter
                 .complete(ticket, live.attempt)
@@ -459,6 +511,6 @@ fn random_calls_never_panic_and_lose_nothing() {
         }
         let requests = run.accepted;
         assert!(requests > 1_000, "seed {seed}: {requests} accepted");
-        run.finish();
+        run.finish(&mut draw);
     }
 }

@@ -44,10 +44,7 @@ impl<P> Arbiter<P> {
         if index.0 >= self.endpoints.reach() {
             return None;
         }
-        let slot = self.endpoints.slot(index.0);
-        if !slot.known {
-            return None;
-        }
+        let slot = Some(self.endpoints.slot(index.0)).filter(|slot| slot.known)?;
         let worker = self.endpoints.worker(slot.endpoint.worker)?;
         Some(EndpointGauges {
             endpoint: slot.endpoint,

@@ -278,7 +278,8 @@ impl<P> Arbiter<P> {
     /// A class's name; empty for a place that is not in use.
     #[must_use]
     pub fn class_name(&self, class: ClassIndex) -> &str {
-        self.classes.get(class.at()).map_or("", |class| &class.name)
+        let class = self.classes.get(class.at()).filter(|class| class.in_use);
+        class.map_or("", |class| &class.name)
     }
 
     fn is_exact(&self) -> bool {

@@ -25,6 +25,10 @@ impl<P> Arbiter<P> {
     /// drains. Order keys are not recomputed, limits evict nobody.
     /// O(C x endpoints + waiting lanes).
     ///
+    /// The profile of before comes back, so that it can be dropped where that does not matter; what
+    /// else is freed here are names and a selector, if they change. A profile that does not fit is
+    /// dropped: who must not do that here keeps another handle to it.
+    ///
     /// # Errors
     /// Nothing is changed if the profile does not fit the capacities, those of its classes that
     /// drain included, or if a class's order changed more than 62 times while its entries waited.
@@ -53,7 +57,8 @@ impl<P> Arbiter<P> {
 
     /// Whether classes that left the policy keep their places when they are empty: for as long as
     /// requests may still come that were resolved under a policy of before. Such a request enters its
-    /// class (S3.7). At first they do not.
+    /// class (S3.7). At first they do not. Held ones count against
+    /// [`Capacities::classes`](crate::Capacities::classes).
     pub fn hold_drained(&mut self, hold: bool) {
         self.holds_drained = hold;
         self.retire_drained();
@@ -198,9 +203,10 @@ impl<P> Arbiter<P> {
             let settings = &mut classes[class as usize];
             let keep = !settings.draining || !settings.is_idle();
             if !keep {
+                // The name stays until the place is taken again, by a reload: this may be the middle
+                // of a turn, which frees nothing.
                 ring.leave(class);
                 settings.in_use = false;
-                settings.name = Box::default();
             }
             keep
         });

@@ -5,7 +5,10 @@
 //! one are found in O(1); a node's chunk knows its parent node. Only keys are compared, and they
 //! stand together: a step down reads one cache line of keys.
 
-use super::{NO_KEY, NONE, Rank, SlotOrder, slot_of};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::{NO_KEY, NONE, Rank, SLOT_BITS, SlotOrder, slot_of};
 
 /// The root's place; other places are `chunk * 4 + index`.
 const ROOT: u32 = u32::MAX - 1;
@@ -130,11 +133,7 @@ impl HeapPool {
     /// Puts `rank` at `place` or below it, where it belongs.
     fn sink(&mut self, heap: &mut Heap, mut place: u32, rank: Rank, order: &mut SlotOrder) {
         loop {
-            let children = if place == ROOT {
-                heap.first
-            } else {
-                self.links[(place / 4) as usize].child[(place % 4) as usize]
-            };
+            let children = self.children(heap, place);
             if children == NONE {
                 break;
             }
@@ -227,19 +226,44 @@ impl HeapPool {
         self.free = chunk;
     }
 
-    /// Calls `visit` for every entry, in no order of meaning.
-    pub(super) fn for_each(&self, heap: &Heap, mut visit: impl FnMut(Rank)) {
+    /// Appends the best `count` entries to `best`, best first. O(k log k) for k entries; allocates.
+    pub(super) fn best_first(
+        &self,
+        heap: &Heap,
+        count: usize,
+        order: &SlotOrder,
+        best: &mut Vec<Rank>,
+    ) {
+        // What a tie is decided by stands beside the key, so that the entries order by themselves.
+        let at = |place: u32| {
+            let rank = self.key(heap, place);
+            let seq = order.seq[slot_of(rank) as usize];
+            (rank >> SLOT_BITS, Reverse(seq), place)
+        };
+        let mut open = BinaryHeap::new();
         if heap.len > 0 {
-            visit(heap.root);
+            open.push(at(ROOT));
         }
-        let mut chunk = heap.first;
-        while chunk != NONE {
-            self.keys[chunk as usize]
-                .0
-                .iter()
-                .filter(|&&rank| rank != NO_KEY)
-                .for_each(|&r| visit(r));
-            chunk = self.links[chunk as usize].next;
+        for _ in 0..count {
+            let Some((_, _, place)) = open.pop() else {
+                return;
+            };
+            best.push(self.key(heap, place));
+            let children = self.children(heap, place);
+            let siblings = (0..4)
+                .filter(|_| children != NONE)
+                .map(|i| children * 4 + i);
+            open.extend(siblings.filter(|&p| self.key(heap, p) != NO_KEY).map(at));
+        }
+    }
+
+    /// The chunk of the children of the node at `place`, or [`NONE`].
+    #[inline]
+    fn children(&self, heap: &Heap, place: u32) -> u32 {
+        if place == ROOT {
+            heap.first
+        } else {
+            self.links[(place / 4) as usize].child[(place % 4) as usize]
         }
     }
 

@@ -213,20 +213,32 @@ impl Lanes {
         emptied
     }
 
-    /// Calls `visit` for every entry of `lane`, in no order of meaning.
-    pub(crate) fn for_each(
+    /// The best `count` entries of `lane`, best first. O(k log k) for k entries; allocates.
+    pub(crate) fn best_first(
         &self,
         lane: u32,
+        count: usize,
         rank_of: impl Fn(u32) -> Rank,
-        mut visit: impl FnMut(Rank),
-    ) {
+    ) -> Vec<Rank> {
         let lane = &self.lanes[lane as usize];
-        let mut at = lane.run_head;
-        while at != NONE {
-            visit(rank_of(at));
-            at = self.order.links[at as usize].b;
-        }
-        self.heaps.for_each(&lane.heap, visit);
+        let mut run = lane.run_head;
+        let from_run = std::iter::from_fn(|| {
+            let slot = (run != NONE).then_some(run)?;
+            run = self.order.links[slot as usize].b;
+            Some(rank_of(slot))
+        });
+        let mut best: Vec<Rank> = from_run.take(count).collect();
+        self.heaps
+            .best_first(&lane.heap, count, &self.order, &mut best);
+        best.sort_by(|&a, &b| {
+            if self.order.better(a, b) {
+                std::cmp::Ordering::Less
+            } else {
+                std::cmp::Ordering::Greater
+            }
+        });
+        best.truncate(count);
+        best
     }
 
     /// Asserts I1 to I4 for one lane.

@@ -123,7 +123,7 @@ impl Episode {
             let drain_us = self.random.pick(&[0, 1, 500, 3_000, u64::MAX]);
             return Step::Op(Op::Stop { drain_us });
         }
-        let weights: [(u64, Make); 13] = [
+        let weights: [(u64, Make); 14] = [
             (40, Self::submit),
             (self.patience, Self::arbitrate),
             (8, |e| {
@@ -151,6 +151,7 @@ impl Episode {
             (8, Self::load),
             (4, Self::egress),
             (5, Self::room),
+            (1, |e| Step::Hold(e.random.chance(40))),
             (3, |e| {
                 Step::Reload(policies::profile(&mut e.random, e.grinds))
             }),

@@ -32,6 +32,8 @@ pub enum Step {
     Reload(Profile),
     /// Room for so many dispatches in an egress group.
     Room(u16, u32),
+    /// Vanished classes keep their places when they are empty, or do so no longer.
+    Hold(bool),
 }
 
 impl Step {
@@ -40,6 +42,7 @@ impl Step {
             Self::Op(op) => machine.apply(op, out),
             Self::Reload(profile) => machine.reload(profile, out),
             Self::Room(group, room) => machine.set_egress_room(*group, *room),
+            Self::Hold(hold) => machine.hold_drained(*hold),
         }
     }
 }
@@ -50,6 +53,7 @@ impl fmt::Display for Step {
             Self::Op(op) => f.write_str(&op.to_json()),
             Self::Reload(profile) => write!(f, "reload {profile:?}"),
             Self::Room(group, room) => write!(f, "room {group} {room}"),
+            Self::Hold(hold) => write!(f, "hold {hold}"),
         }
     }
 }

@@ -40,6 +40,8 @@ branches! {
     ReloadCut,
     /// S3.7 a vanished class leaves after it has drained
     ClassRetired,
+    /// S3.7 a vanished class that has drained is held
+    ClassHeld,
     /// S5.3 an exact lane's gate opens or shuts under its head
     LaneFlip,
     /// S5.3 the ratio shuts a shared lane that has a free endpoint

@@ -23,7 +23,8 @@
 //! - **Class order** (S5.5, S7.2, the list of classes): the first file's order, then new classes as
 //!   they come, each reload's in its file's order. A vanished class keeps its place; it leaves the
 //!   table and the ring at the end of the operation after which it has neither waiting requests nor
-//!   dispatched ones that are not complete. If a later file names it before that, it is matched.
+//!   dispatched ones that are not complete, and not while such classes are held. If a later file names
+//!   it before that, it is matched.
 //! - **Reload** (S3.7): vanished classes that are empty leave first, then new ones join. The epoch of
 //!   a class rises when its order policy really changes; a request keeps the epoch and key of its
 //!   submission, also when it is requeued. A change of `arbitration` puts
@@ -135,6 +136,8 @@ pub struct Oracle {
     workers: Vec<Worker>,
     /// Endpoint numbers in use.
     numbers: Vec<(Endpoint, u64)>,
+    /// Vanished classes stay when they are empty.
+    holds_drained: bool,
     /// By egress group: how many more dispatches it takes; none: without bound.
     rooms: Vec<Option<u32>>,
     draws: SplitMix64,
@@ -273,6 +276,7 @@ impl Oracle {
             requests: Vec::new(),
             workers: Vec::new(),
             numbers: Vec::new(),
+            holds_drained: false,
             rooms: vec![None],
             draws: SplitMix64::new(seed),
             intakes: 0,
@@ -487,6 +491,11 @@ impl Machine for Oracle {
         let opens = before == Some(0) && room > 0 && self.waiting().next().is_some();
         self.coverage.note_if(opens, Branch::GroupOpens);
         self.note_flips(&gates);
+    }
+
+    fn hold_drained(&mut self, hold: bool) {
+        self.holds_drained = hold;
+        self.drop_finished_classes();
     }
 
     fn now_us(&self) -> u64 {

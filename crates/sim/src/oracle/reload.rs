@@ -98,6 +98,10 @@ impl Oracle {
             if !self.class(id).vanished || is_used {
                 continue;
             }
+            if self.holds_drained {
+                self.coverage.note(Branch::ClassHeld);
+                continue;
+            }
             self.coverage.note(Branch::ClassRetired);
             if self.cursor == id {
                 self.cursor = self.class_after(id);

@@ -71,6 +71,10 @@ pub trait Machine {
     /// If there is no such group.
     fn set_egress_room(&mut self, group: u16, room: u32);
 
+    /// Whether classes that vanished keep their places when they are empty, for requests that are still
+    /// under way to them (S3.7).
+    fn hold_drained(&mut self, hold: bool);
+
     /// The present time in microseconds, rounded down.
     fn now_us(&self) -> u64;
 

@@ -397,6 +397,10 @@ impl Machine for ArbiterMachine {
         self.arbiter.set_egress_room(group, room);
     }
 
+    fn hold_drained(&mut self, hold: bool) {
+        self.arbiter.hold_drained(hold);
+    }
+
     fn now_us(&self) -> u64 {
         self.arbiter.now().as_micros()
     }
