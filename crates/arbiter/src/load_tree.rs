@@ -47,18 +47,13 @@ impl LoadTree {
         let leaves = (groups.per_group() as usize).next_power_of_two();
         let numbers = leaves << groups.shift();
         let nobody = u32::try_from(numbers).expect("bounded by ENDPOINTS_MAX");
-        let mut nodes = vec![0; 2 * numbers];
-        for (group, nodes) in (0..).zip(nodes.chunks_mut(2 * leaves)) {
-            for (place, leaf) in (0..).zip(&mut nodes[leaves..]) {
-                *leaf = place << groups.shift() | group;
-            }
-            for at in (1..leaves).rev() {
-                nodes[at] = nodes[2 * at];
-            }
+        let mut nodes = Vec::with_capacity(2 * numbers);
+        for group in 0..groups.stride() {
+            nodes.extend(vacant(leaves, |place| place << groups.shift() | group));
         }
         Self {
             nodes,
-            winners: winners_of_none(groups.stride()),
+            winners: vacant(groups.stride(), |group| group),
             keys: vec![ABSENT; numbers + 1],
             scores: vec![0; numbers + 1],
             leaves,
@@ -211,13 +206,16 @@ impl LoadTree {
     }
 }
 
-/// The tree over the winners of groups without endpoints: each leaf is its group's first number.
-fn winners_of_none(groups: usize) -> Vec<u32> {
-    let mut winners = vec![0; 2 * groups];
-    for (number, leaf) in (0..).zip(&mut winners[groups..]) {
-        *leaf = number;
+/// A tree with so many leaves in which nobody is in: each node is the number of its first leaf.
+fn vacant(leaves: usize, number_of: impl Fn(usize) -> usize) -> Vec<u32> {
+    let mut nodes = vec![0; 2 * leaves];
+    for (place, leaf) in nodes[leaves..].iter_mut().enumerate() {
+        *leaf = u32::try_from(number_of(place)).expect("bounded by ENDPOINTS_MAX");
     }
-    winners
+    for at in (1..leaves).rev() {
+        nodes[at] = nodes[2 * at];
+    }
+    nodes
 }
 
 /// Carries a change of `number`, which stands at leaf `at`, up to `root`; false if it stopped at a

@@ -289,3 +289,16 @@ fn s5_1_each_group_has_its_share_of_the_endpoints() {
     world.remove(3);
     world.worker(7);
 }
+
+#[test]
+fn s5_1_a_worker_that_comes_into_a_full_group_is_not_chosen() {
+    let mut world = World::sized(&classes(&["a quantum: 1"]), groups(3));
+    room(&mut world, 0, 0);
+    world.worker(3);
+    world.submit(("x", 1));
+    world.take();
+    assert!(!world.select());
+    world.worker(2);
+    world.run();
+    world.expect(&["x -> 2.0"]);
+}
