@@ -370,19 +370,26 @@ impl Control {
     /// As the method of that name.
     pub fn call(&self, command: Command) -> Result<Done, ControlError> {
         self.desk.carry(command, |desk, replies, order| {
-            if desk.commands.send(order).is_err() {
-                return Err(desk.shared.why_closed().into());
-            }
-            // The core may have carried it out and closed since, as a stop makes it do: a core that
-            // is gone has answered, or never will and lets go of its end.
-            let _ = desk.shared.bell.ring();
-            let lost = |_| ControlError::Closed(desk.shared.why_closed());
-            replies.recv().map_err(lost)
+            desk.send(order)?;
+            replies.recv().map_err(|_| desk.closed())
         })
     }
 }
 
 impl ControlDesk {
+    /// Puts an order before the core. Its answer comes, or the core lets go of its end of the answers:
+    /// a core that is gone by now may have carried it out all the same, as a stop makes it do.
+    pub(crate) fn send(&self, order: Order) -> Result<(), ControlError> {
+        self.commands.send(order).map_err(|_| self.closed())?;
+        let _ = self.shared.bell.ring();
+        Ok(())
+    }
+
+    /// What a call is told that the core did not answer.
+    pub(crate) fn closed(&self) -> ControlError {
+        self.shared.why_closed().into()
+    }
+
     /// Prepares a command, has it carried out by `carry`, and publishes what it brought about.
     pub(crate) fn carry(
         &self,

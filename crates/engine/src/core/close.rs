@@ -21,9 +21,16 @@ impl<P> Core<P> {
     /// 4. Hands the ingress shards their rings back, with whatever came too late.
     /// 5. Answers the control calls that wait.
     pub(super) fn close(&mut self) {
+        self.close_with(|| {});
+    }
+
+    /// The same; others may get on where `between` is called. Only tests do anything there.
+    pub(super) fn close_with(&mut self, mut between: impl FnMut()) {
         if !self.is_closed {
             self.leave();
+            between();
             self.answer_all();
+            between();
             self.hand_over();
         }
     }
@@ -31,14 +38,21 @@ impl<P> Core<P> {
     /// Closes after a panic. What the arbiters know is answered if they are still able to; what they
     /// never took in is answered without them, and requeues go back to the shards that sent them.
     pub(crate) fn close_lost(&mut self) {
+        self.close_lost_with(|| {});
+    }
+
+    /// The same; others may get on where `between` is called. Only tests do anything there.
+    pub(super) fn close_lost_with(&mut self, mut between: impl FnMut()) {
         if self.is_closed {
             return;
         }
         self.shared.lose();
         self.leave();
+        between();
         // A second panic leaves payloads in the arbiter, to be dropped with it.
         let _ = catch_unwind(AssertUnwindSafe(|| self.end_waiting()));
         self.answer_submissions();
+        between();
         self.hand_over();
     }
 

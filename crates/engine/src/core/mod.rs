@@ -28,6 +28,8 @@ mod intake;
 mod letters;
 mod outbox;
 mod publish;
+#[cfg(all(test, not(loom)))]
+mod schedules;
 mod select;
 #[cfg(test)]
 mod tape;

@@ -202,12 +202,22 @@ impl<P> EgressShard<P> {
     /// # Errors
     /// The dispatch comes back if the ring to the arbiter is full, or the arbiter is gone.
     pub fn requeue(&mut self, dispatch: Dispatch<P>) -> Result<(), RequeueRefused<P>> {
+        self.requeue_with(dispatch, || {})
+    }
+
+    /// The same; the core may get on where `between` is called. Only tests do anything there.
+    pub(crate) fn requeue_with(
+        &mut self,
+        dispatch: Dispatch<P>,
+        between: impl FnOnce(),
+    ) -> Result<(), RequeueRefused<P>> {
         if self.shared.bell.is_gone() {
             return Err(RequeueRefused::Closed(dispatch));
         }
         if self.feedback.is_full() {
             return Err(RequeueRefused::Full(dispatch));
         }
+        between();
         let receipt = dispatch.receipt();
         let record = Feedback::Requeue(receipt, dispatch.payload);
         let Ok(()) = self.feedback.push(record) else {

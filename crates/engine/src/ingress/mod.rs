@@ -46,6 +46,17 @@ pub struct IngressShard<P> {
     untaken: Option<Consumer<Intake<P>>>,
 }
 
+/// Places in a submission where the core may get on in between; only tests stop there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seam {
+    /// All is settled, and the record not yet in the ring.
+    Settled,
+    /// The record is in the ring, and the bell not yet rung.
+    Published,
+    /// The core is gone, and its last word is to be waited for.
+    Gone,
+}
+
 /// The ends of an ingress shard's rings that the shard holds.
 #[derive(Debug)]
 pub(crate) struct IngressEnds<P> {
@@ -85,6 +96,17 @@ impl<P> IngressShard<P> {
         &mut self,
         request: Request<'a, P>,
     ) -> Result<Ticket, Refused<Request<'a, P>>> {
+        self.submit_with(request, |_| {})
+    }
+
+    /// The same; `between` is called at each place where the core may get on in between.
+    #[inline]
+    #[expect(clippy::result_large_err, reason = "the request comes back whole")]
+    pub(crate) fn submit_with<'a>(
+        &mut self,
+        request: Request<'a, P>,
+        mut between: impl FnMut(Seam),
+    ) -> Result<Ticket, Refused<Request<'a, P>>> {
         let now = self.clock.now();
         let settled = if self.ring.is_full() {
             Err(self.doorway.without_room(&request))
@@ -99,11 +121,14 @@ impl<P> IngressShard<P> {
                 return Err(Refused { reason, request });
             }
         };
+        between(Seam::Settled);
         let (record, request) = Submission::new(request, &settled);
         let Ok(()) = self.ring.push(Intake::Submit(record)) else {
             unreachable!("only this shard takes the room that there was");
         };
+        between(Seam::Published);
         if self.bell.ring() == Answer::Gone {
+            between(Seam::Gone);
             return self.submitted_too_late(settled.ticket, request);
         }
         self.doorway.stats.accepted(1);
