@@ -184,11 +184,15 @@ impl<P> IngressShard<P> {
 
     /// Asks for a waiting request to be cancelled (S11.2); its outcome, `cancelled` unless it was
     /// dispatched or ended before, comes out of an egress shard. A stale ticket is counted and changes
-    /// nothing. Never fails: where the ring is full, the wish takes another way.
+    /// nothing. Never fails: where the ring is full, or another shard submitted the request, the wish
+    /// takes another way.
     pub fn cancel(&mut self, ticket: Ticket) {
         let shared = &self.doorway.shared;
-        let now = self.clock.now();
-        if self.ring.push(Intake::Cancel(ticket, now)).is_err() {
+        let places = shared.places;
+        // What is in another shard's ring must not be overtaken by what is in this one's.
+        let is_own = places.shard(places.slot(ticket.place)) == self.doorway.shard;
+        let record = Intake::Cancel(ticket, self.clock.now());
+        if !is_own || self.ring.push(record).is_err() {
             shared
                 .mail
                 .post(ticket.place.0, ticket.generation, 0, Release::Cancel);

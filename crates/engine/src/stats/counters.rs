@@ -150,7 +150,7 @@ impl IngressStats {
         self.0.refused_invalid.bump();
     }
 
-    /// A cancel found no room in the ring and went by mail.
+    /// A cancel went by mail.
     pub(crate) fn cancelled_by_mail(&mut self) {
         self.0.cancels_by_mail.bump();
     }

@@ -116,7 +116,7 @@ pub struct IngressSnapshot {
     pub refused_closed: u64,
     /// Requests that came back because they can never be accepted.
     pub refused_invalid: u64,
-    /// Cancels that found no room in the ring and went by mail.
+    /// Cancels that went by mail: the ring had no room, or another shard had submitted the request.
     pub cancels_by_mail: u64,
     /// Accepted requests that named a class or family that does not exist, and went to the default
     /// family (S3.4).
