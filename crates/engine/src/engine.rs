@@ -276,6 +276,8 @@ fn live<P>(
     if panic.is_some() {
         core.close_lost();
     }
+    // A selector's panic that came when the core closed finds nobody else to be told to.
+    let panic = panic.or_else(|| core.take_alarm());
     Finished { core, panic }
 }
 

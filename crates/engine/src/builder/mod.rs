@@ -6,7 +6,7 @@ mod error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::bounded;
+use crossbeam_channel::{Sender, bounded};
 use rtrb::RingBuffer;
 use tollgate_arbiter::selector::Selector;
 use tollgate_arbiter::{Arbiter, Capacities, Options};
@@ -15,7 +15,7 @@ use tollgate_policy::Profile;
 pub use self::error::{BuildError, BuildErrors, StartError};
 use crate::clock::Clock;
 use crate::control::{Command, Control};
-use crate::core::{Core, CoreParts, InletEnds, OutletEnds};
+use crate::core::{Core, CoreParts, Guard, InletEnds, OutletEnds, Panic};
 use crate::directory::{Directory, View};
 use crate::egress::EgressEnds;
 use crate::engine::{Built, ByHand, Engine, Handles};
@@ -269,7 +269,10 @@ impl Builder {
         };
         let capacities = capacities(&settings);
         let clock = self.clock.unwrap_or_else(Clock::monotonic);
-        let (arbiters, views) = build_arbiters::<P>(self.models, capacities, settings.seed)?;
+        let has_selectors = self.models.iter().any(|model| model.selector.is_some());
+        let (ring_alarm, alarm) = bounded(1);
+        let seed = settings.seed;
+        let (arbiters, views) = build_arbiters::<P>(self.models, capacities, seed, &ring_alarm)?;
         let models = arbiters.len();
 
         let (bell, sleeper) = doorbell();
@@ -302,6 +305,7 @@ impl Builder {
             commands: orders,
             replies: answers,
             stats: core_stats,
+            alarm: has_selectors.then_some(alarm),
         });
         add_workers(&mut core, &control, self.workers)?;
 
@@ -365,13 +369,17 @@ fn build_arbiters<P>(
     models: Vec<Model>,
     capacities: Capacities,
     seed: u64,
+    alarm: &Sender<Panic>,
 ) -> Result<Arbiters<P>, BuildErrors> {
     let mut built = (Vec::new(), Vec::new());
     let mut errors = Vec::new();
     for model in models {
         let arbiter = match model.selector {
             None => Arbiter::build(&model.profile, capacities, Options { seed }),
-            Some(selector) => Arbiter::build_with_selector(&model.profile, capacities, selector),
+            Some(selector) => {
+                let guard = Box::new(Guard::new(selector, alarm.clone()));
+                Arbiter::build_with_selector(&model.profile, capacities, guard)
+            }
         };
         match arbiter {
             Ok(arbiter) => {

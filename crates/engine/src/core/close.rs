@@ -1,6 +1,6 @@
 //! The end: everything that was accepted gets its outcome, and everybody hears of it (S11.3).
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use tollgate_arbiter::{ClassIndex, Nanos, Outcome};
 
@@ -37,13 +37,16 @@ impl<P> Core<P> {
 
     /// Closes after a panic. What the arbiters know is answered if they are still able to; what they
     /// never took in is answered without them, and requeues go back to the shards that sent them.
+    ///
+    /// After a panic in the middle of a close as well: what was answered by then stays so.
     pub(crate) fn close_lost(&mut self) {
         self.close_lost_with(|| {});
     }
 
     /// The same; others may get on where `between` is called. Only tests do anything there.
     pub(super) fn close_lost_with(&mut self, mut between: impl FnMut()) {
-        if self.is_closed {
+        // The last that a close does.
+        if self.replies.is_none() {
             return;
         }
         self.shared.lose();
@@ -137,6 +140,9 @@ impl<P> Core<P> {
 
 impl<P> Drop for Core<P> {
     fn drop(&mut self) {
-        self.close();
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.close())) {
+            self.close_lost();
+            resume_unwind(panic);
+        }
     }
 }

@@ -23,6 +23,7 @@
 
 mod close;
 mod command;
+mod guard;
 mod hall;
 mod intake;
 mod letters;
@@ -35,12 +36,14 @@ mod select;
 mod tape;
 mod upkeep;
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender};
 use rtrb::Consumer;
 use tollgate_arbiter::{Arbiter, Nanos};
 
+pub(crate) use self::guard::{Guard, Panic};
 use self::hall::Hall;
 pub(crate) use self::hall::OutletEnds;
 use self::intake::Inlet;
@@ -83,6 +86,8 @@ pub struct Core<P> {
     taint_names: Vec<Arc<str>>,
     upkeep: Upkeep,
     publisher: Publisher,
+    /// Where panics of the embedder's selectors come, if there are any such selectors.
+    alarm: Option<Receiver<Panic>>,
     now: Nanos,
     /// When the drain ends, once the engine was stopped.
     drain_end: Option<Nanos>,
@@ -123,6 +128,7 @@ pub(crate) struct CoreParts<P> {
     pub(crate) commands: Receiver<Order>,
     pub(crate) replies: Sender<Reply>,
     pub(crate) stats: crate::stats::CoreStats,
+    pub(crate) alarm: Option<Receiver<Panic>>,
 }
 
 /// What one turn did.
@@ -188,12 +194,17 @@ impl<P> Core<P> {
             drain_end: None,
             is_closed: false,
             unclaimed: Vec::with_capacity(inlets),
+            alarm: parts.alarm,
             #[cfg(test)]
             tape: None,
         }
     }
 
     /// One turn at time `now`, which is on the engine's clock and does not go back.
+    ///
+    /// # Panics
+    /// As a selector of the embedder's did in this turn, or in a call of [`execute`](Self::execute)
+    /// before it; what the turn decided has been delivered.
     ///
     /// # Complexity
     /// Bounded by constants and by the number of models and shards, whatever waits: at most 64
@@ -222,6 +233,9 @@ impl<P> Core<P> {
         report.letters = self.apply_letters();
         self.select(&mut report);
         self.hall.settle();
+        if let Some(panic) = self.take_alarm() {
+            resume_unwind(panic);
+        }
         self.tend(&mut report);
         self.publisher.turned(self.now, &report);
         if self.is_drained() {
@@ -231,6 +245,11 @@ impl<P> Core<P> {
             self.publish();
         }
         report
+    }
+
+    /// What a selector of the embedder's has panicked with, if one has.
+    pub(crate) fn take_alarm(&self) -> Option<Panic> {
+        self.alarm.as_ref()?.try_recv().ok()
     }
 
     /// Turns until the engine is closed.
