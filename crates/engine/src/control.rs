@@ -1,6 +1,7 @@
 //! The control plane: workers, load, policy, stop; from any thread.
 
-use std::sync::{Arc, PoisonError};
+use std::ops::DerefMut;
+use std::sync::{Arc, PoisonError, TryLockError};
 
 use crossbeam_channel::{Receiver, Sender};
 use tollgate_arbiter::{ClassIndex, Endpoint, Full, Nanos, State, WorkerError, WorkerId};
@@ -35,8 +36,9 @@ pub(crate) struct ControlDesk {
     registry: std::sync::Mutex<Registry>,
 }
 
+/// What control calls use one at a time.
 #[derive(Debug)]
-struct Registry {
+pub(crate) struct Registry {
     replies: Receiver<Reply>,
     names: TaintNames,
     /// Names that the core has not been told yet, in the order of their numbers.
@@ -390,13 +392,33 @@ impl ControlDesk {
         self.shared.why_closed().into()
     }
 
-    /// Prepares a command, has it carried out by `carry`, and publishes what it brought about.
+    /// What only one call at a time may use; `None` while another one does.
+    pub(crate) fn try_lock(&self) -> Option<impl DerefMut<Target = Registry>> {
+        match self.registry.try_lock() {
+            Ok(registry) => Some(registry),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Prepares a command, has it carried out by `carry`, and publishes what it brought about; after all
+    /// calls before it.
     pub(crate) fn carry(
         &self,
         command: Command,
         carry: impl FnOnce(&Self, &Receiver<Reply>, Order) -> Result<Reply, ControlError>,
     ) -> Result<Done, ControlError> {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        self.carry_with(&mut registry, command, carry)
+    }
+
+    /// The same for whoever has locked the registry.
+    pub(crate) fn carry_with(
+        &self,
+        registry: &mut Registry,
+        command: Command,
+        carry: impl FnOnce(&Self, &Receiver<Reply>, Order) -> Result<Reply, ControlError>,
+    ) -> Result<Done, ControlError> {
         if self.shared.bell.is_gone() {
             return Err(self.shared.why_closed().into());
         }
@@ -411,8 +433,10 @@ impl ControlDesk {
             return Err(ControlError::TaintNames);
         }
         let Registry {
-            names, fresh_names, ..
-        } = &mut *registry;
+            replies,
+            names,
+            fresh_names,
+        } = registry;
         let view = self.view_after(&command, names, fresh_names)?;
         let order = Order {
             version: view.as_ref().map_or(0, |view| view.version),
@@ -420,7 +444,7 @@ impl ControlDesk {
             command,
             fresh_names: std::mem::take(fresh_names),
         };
-        let reply = carry(self, &registry.replies, order)?;
+        let reply = carry(self, replies, order)?;
         // A policy that was replaced is dropped here, not by the arbiter.
         drop(reply.before);
         let done = reply.result?;

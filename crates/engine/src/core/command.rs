@@ -15,14 +15,21 @@ const TAINTS_PASSED: usize = TAINTS_MAX as usize + 1;
 
 impl<P> Core<P> {
     /// Carries a control call out at once, for whoever turns the core by hand; `control` is of the
-    /// same engine.
+    /// same engine. Calls of other threads that are under way are carried out before it.
     ///
     /// # Errors
     /// As [`Control::call`].
     pub fn execute(&mut self, control: &Control, command: Command) -> Result<Done, ControlError> {
-        control
-            .desk
-            .carry(command, |_, _, order| Ok(self.obey(order)))
+        let desk = &control.desk;
+        let mut registry = loop {
+            if let Some(registry) = desk.try_lock() {
+                break registry;
+            }
+            // Who holds it waits for this core.
+            self.obey_one();
+            std::thread::yield_now();
+        };
+        desk.carry_with(&mut registry, command, |_, _, order| Ok(self.obey(order)))
     }
 
     /// Carries out one command, if there is one; how many.
