@@ -12,7 +12,8 @@ pub enum Delivery<P> {
     /// A request's fate; its slot is free again.
     Ended(Ended<P>),
     /// The payload of a requeue that found nothing to do: its receipt was stale (S9.3), or the engine
-    /// had closed when it came.
+    /// had closed when it came. Or that of a dispatch whose egress shard was dropped while it was on its
+    /// way: it is released like all others of that shard.
     Returned {
         /// The submission that the receipt named.
         ticket: Ticket,

@@ -428,18 +428,21 @@ fn ingress_rings<P>(
 fn egress_rings<P>(settings: &Settings) -> (EgressEnds<P>, OutletEnds<P>) {
     let (deliver, ring) = RingBuffer::new(settings.dispatch_ring);
     let (feedback, take) = RingBuffer::new(settings.feedback_ring);
-    let (leave, rest) = bounded(1);
+    let (leave_rest, rest) = bounded(1);
+    let (leave, left) = bounded(1);
     let (bell, sleeper) = doorbell();
     let egress = EgressEnds {
         ring,
         feedback,
         rest,
+        leave,
         sleeper,
     };
     let outlet = OutletEnds {
         ring: deliver,
         feedback: take,
-        rest: leave,
+        rest: leave_rest,
+        left,
         bell,
     };
     (egress, outlet)

@@ -2,7 +2,7 @@
 //! back to the ingress shards.
 
 use arrayvec::ArrayVec;
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Receiver, Sender};
 use rtrb::{Consumer, Producer, RingBuffer};
 use tollgate_arbiter::{Dispatch as Decision, Event, Sink};
 
@@ -39,6 +39,8 @@ pub(super) struct Outlet<P> {
     /// How many feedback records were taken.
     pub(super) taken: u64,
     rest: Sender<Rest<P>>,
+    /// Where the shard's end of the ring comes when the shard is dropped.
+    left: Receiver<Consumer<Parcel<P>>>,
     pub(super) bell: Doorbell,
     staged: ArrayVec<Parcel<P>, BATCH>,
     /// Room in the ring when it was asked last, less what was put in since.
@@ -68,6 +70,7 @@ pub(crate) struct OutletEnds<P> {
     pub(crate) ring: Producer<Parcel<P>>,
     pub(crate) feedback: Consumer<Feedback<P>>,
     pub(crate) rest: Sender<Rest<P>>,
+    pub(crate) left: Receiver<Consumer<Parcel<P>>>,
     pub(crate) bell: Doorbell,
 }
 
@@ -79,6 +82,7 @@ impl<P> Outlet<P> {
             feedback: ends.feedback,
             taken: 0,
             rest: ends.rest,
+            left: ends.left,
             bell: ends.bell,
             staged: ArrayVec::new(),
             rings: false,
@@ -310,23 +314,57 @@ impl<P> Hall<P> {
         }
     }
 
-    /// An outlet's shard was dropped: what waits for it and is no dispatch goes out elsewhere.
-    pub(super) fn lose(&mut self, outlet: usize) {
-        self.outlets[outlet].lost = true;
-        for _ in 0..self.outbox.len(outlet) {
-            let Some(parcel) = self.outbox.pop(outlet) else {
-                break;
-            };
-            let to = match &parcel {
-                Parcel::Dispatch { .. } => outlet,
-                Parcel::Ended { ticket, .. } | Parcel::Returned { ticket, .. } => {
-                    self.home(*ticket)
-                }
-            };
-            if to == outlet {
-                self.outbox.push(outlet, parcel);
+    /// Shards were dropped: what waits for them goes out elsewhere.
+    pub(super) fn lose(&mut self, shared: &Shared) {
+        // All of them first, so that nothing goes from one to another.
+        for (outlet, flags) in self.outlets.iter_mut().zip(&shared.egress) {
+            outlet.lost |= flags.is_dropped();
+        }
+        for at in 0..self.outlets.len() {
+            let waiting = if self.outlets[at].lost {
+                self.outbox.len(at)
             } else {
-                self.deliver(to, parcel);
+                0
+            };
+            for _ in 0..waiting {
+                let Some(parcel) = self.outbox.pop(at) else {
+                    break;
+                };
+                self.redirect(parcel);
+            }
+        }
+    }
+
+    /// Whether a shard that was dropped has left its end of the ring.
+    pub(super) fn has_leftovers(&self) -> bool {
+        self.outlets.iter().any(|outlet| !outlet.left.is_empty())
+    }
+
+    /// Sends out elsewhere what was put into a ring while its shard was being dropped. Nothing is put
+    /// there any more once the shard is known to be lost.
+    pub(super) fn redirect_leftovers(&mut self) {
+        for outlet in 0..self.outlets.len() {
+            if !self.outlets[outlet].lost {
+                continue;
+            }
+            let Ok(mut ring) = self.outlets[outlet].left.try_recv() else {
+                continue;
+            };
+            while let Ok(parcel) = ring.pop() {
+                self.redirect(parcel);
+            }
+        }
+    }
+
+    /// Sends out elsewhere what was for a shard that was dropped. A dispatch is released with all others
+    /// of that shard, so that of it only the payload goes out.
+    fn redirect(&mut self, parcel: Parcel<P>) {
+        match parcel {
+            Parcel::Dispatch {
+                ticket, payload, ..
+            } => self.give_back(ticket, payload),
+            Parcel::Ended { ticket, .. } | Parcel::Returned { ticket, .. } => {
+                self.deliver(self.home(ticket), parcel);
             }
         }
     }

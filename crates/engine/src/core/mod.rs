@@ -301,6 +301,7 @@ impl<P> Core<P> {
                         .any(|outlet| !outlet.feedback.is_empty())
                     || waits_for_room && hall.has_news_of_room()
                     || hall.has_lost(shared)
+                    || hall.has_leftovers()
                     || models.iter().enumerate().any(|(at, model)| {
                         let retiring = model.retiring.as_ref();
                         retiring.is_some_and(|retiring| shared.all_see(at, retiring.version))

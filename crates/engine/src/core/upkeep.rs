@@ -37,11 +37,13 @@ impl Upkeep {
 
 impl<P> Core<P> {
     pub(super) fn tend(&mut self, report: &mut TurnReport) {
-        for outlet in 0..self.hall.outlets.len() {
-            if !self.hall.outlets[outlet].lost && self.shared.egress[outlet].is_dropped() {
-                self.lose(outlet);
-                report.more = true;
-            }
+        if self.hall.has_lost(&self.shared) {
+            self.lose_some();
+            report.more = true;
+        }
+        if self.hall.has_leftovers() {
+            self.hall.redirect_leftovers();
+            report.more = true;
         }
         for group in 0..self.hall.routes.len() {
             if self.upkeep.abandoning[group].is_some() {
@@ -56,22 +58,19 @@ impl<P> Core<P> {
         }
     }
 
-    /// An egress shard's handle was dropped while the engine runs: its dispatches are released, its
-    /// workers served by the next shard. Without any shard nothing can come out any more: the engine
-    /// stops.
-    fn lose(&mut self, outlet: usize) {
-        self.hall.lose(outlet);
+    /// Handles of egress shards were dropped while the engine runs: their dispatches are released,
+    /// their workers served by the next shard. Without any shard nothing can come out any more: the
+    /// engine stops.
+    fn lose_some(&mut self) {
+        self.hall.lose(&self.shared);
         for group in 0..self.hall.routes.len() {
-            if self.hall.routes[group] == outlet {
+            let is_lost = self.hall.outlets[self.hall.routes[group]].lost;
+            if is_lost && self.upkeep.abandoning[group].is_none() {
                 self.upkeep.abandoning[group] = Some(Abandoning {
                     model: 0,
                     from: SlotIndex(0),
                 });
-            }
-        }
-        for model in &mut self.models {
-            for group in 0..self.hall.routes.len() {
-                if self.hall.routes[group] == outlet {
+                for model in &mut self.models {
                     model.arbiter.set_egress_room(index16(group), 0);
                 }
             }

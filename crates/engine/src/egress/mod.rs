@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-use crossbeam_channel::Receiver;
-use rtrb::{Consumer, Producer};
+use crossbeam_channel::{Receiver, Sender};
+use rtrb::{Consumer, Producer, RingBuffer};
 use tollgate_arbiter::Nanos;
 
 pub use self::feedback::FeedbackBatch;
@@ -49,7 +49,8 @@ pub enum RequeueRefused<P> {
 /// Keep the handle for as long as requests run that it handed out: an engine whose shard is dropped
 /// while it runs takes that shard for lost. It releases everything that was dispatched through it, as
 /// `complete` does, counts it as lost, and sends later dispatches and outcomes out of another shard;
-/// without any shard it closes.
+/// without any shard it closes. What the shard had not received is dropped with it, but for what was
+/// still on its way: that comes out of another shard too, a dispatch as [`Delivery::Returned`].
 ///
 /// ```compile_fail
 /// fn shared_between_threads<T: Sync>() {}
@@ -66,6 +67,8 @@ pub struct EgressShard<P> {
     feedback: Producer<Feedback<P>>,
     /// Where the core leaves what no longer fitted the ring when it closed.
     rest: Receiver<Rest<P>>,
+    /// Where this shard leaves its end of the ring when it is dropped.
+    leave: Sender<Consumer<Parcel<P>>>,
     /// That rest, once it came; its parcels last first.
     left: Option<Rest<P>>,
     stats: EgressStats,
@@ -77,6 +80,7 @@ pub(crate) struct EgressEnds<P> {
     pub(crate) ring: Consumer<Parcel<P>>,
     pub(crate) feedback: Producer<Feedback<P>>,
     pub(crate) rest: Receiver<Rest<P>>,
+    pub(crate) leave: Sender<Consumer<Parcel<P>>>,
     pub(crate) sleeper: Sleeper,
 }
 
@@ -97,6 +101,7 @@ impl<P> EgressShard<P> {
             ring: ends.ring,
             feedback: ends.feedback,
             rest: ends.rest,
+            leave: ends.leave,
             left: None,
             stats,
         }
@@ -318,10 +323,16 @@ fn tally<P>(stats: &mut EgressStats, parcel: &Parcel<P>, now: Nanos) {
 }
 
 impl<P> Drop for EgressShard<P> {
-    /// Drops what was not received, on this thread; the arbiter does the rest.
+    /// Drops what was not received, on this thread; the arbiter does the rest, also with what comes
+    /// meanwhile.
     fn drop(&mut self) {
         self.shared.egress[self.shard].drop_handle();
         let _ = self.shared.bell.ring();
         while self.ring.pop().is_ok() {}
+        let (_, nothing) = RingBuffer::new(0);
+        let ring = std::mem::replace(&mut self.ring, nothing);
+        // Where the core is gone for good, it is dropped here.
+        let _ = self.leave.try_send(ring);
+        let _ = self.shared.bell.ring();
     }
 }

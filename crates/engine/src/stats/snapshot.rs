@@ -136,7 +136,7 @@ pub struct EgressSnapshot {
     pub delivered: u64,
     /// Fates handed out: requests that were not, or did not stay, dispatched (S8).
     pub outcomes: u64,
-    /// Payloads handed back of requeues that found nothing to do (S9.3).
+    /// Payloads handed back without a fate ([`Delivery::Returned`](crate::Delivery::Returned)).
     pub returned: u64,
     /// Feedback that found no room in the ring and went by mail.
     pub releases_by_mail: u64,
