@@ -203,8 +203,14 @@ impl<P> Core<P> {
             taken += 1;
             match record {
                 Feedback::PrefillDone(receipt) => self.prefill_done(receipt),
-                Feedback::Complete(receipt) => self.complete(receipt),
-                Feedback::Requeue(receipt, payload) => self.requeue(receipt, payload),
+                Feedback::Complete(receipt) => {
+                    self.catch_up(receipt);
+                    self.complete(receipt);
+                }
+                Feedback::Requeue(receipt, payload) => {
+                    self.catch_up(receipt);
+                    self.requeue(receipt, payload);
+                }
             }
         }
         self.hall.outlets[outlet].taken += taken;

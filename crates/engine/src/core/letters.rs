@@ -79,6 +79,35 @@ impl<P> Core<P> {
         }
     }
 
+    /// A completion or a requeue came by a ring: a `prefill_done` of the same dispatch that its sender
+    /// posted before, when the ring was full, takes effect first.
+    #[inline]
+    pub(super) fn catch_up(&mut self, receipt: Receipt) {
+        if !self.letters.is_empty() || !self.letterbox.is_empty() {
+            self.catch_up_by_mail(receipt);
+        }
+    }
+
+    #[cold]
+    fn catch_up_by_mail(&mut self, receipt: Receipt) {
+        let Receipt { ticket, attempt } = receipt;
+        let (slot, generation) = (ticket.place.0, ticket.generation);
+        let mut waiting = self.letters.waiting.iter_mut();
+        let opened = waiting.find(|letter| {
+            (letter.slot, letter.generation, letter.attempt) == (slot, generation, attempt)
+                && letter.prefill_done
+        });
+        let is_posted = match opened {
+            Some(letter) => std::mem::take(&mut letter.prefill_done),
+            None => self
+                .letterbox
+                .recall_prefill_done(slot, generation, attempt),
+        };
+        if is_posted {
+            self.prefill_done(receipt);
+        }
+    }
+
     /// Applies the letters that waited, once the rings have come so far; how many.
     pub(super) fn apply_letters(&mut self) -> u64 {
         if self.letters.is_empty() || !self.letters.fence.is_reached(self) {

@@ -163,6 +163,28 @@ impl Letterbox {
             }
         }
     }
+
+    /// Takes a `prefill_done` out of a slot's letter that was not collected yet; whether it was there.
+    /// What else the letter says stays.
+    ///
+    /// # Complexity
+    /// O(1).
+    pub(crate) fn recall_prefill_done(&mut self, slot: u32, generation: u32, attempt: u8) -> bool {
+        let Some(letter) = self.shared.letters.get(slot as usize) else {
+            return false;
+        };
+        let without = |word| {
+            let is_it = word & PREFILL_DONE != 0
+                && generation_of(word) == generation
+                && attempt_of(word) == attempt;
+            is_it.then_some(word & !PREFILL_DONE)
+        };
+        // ORDERING: Acquire with the Release of `write`, as in `take`. The slot's bit stays: who
+        // collects it finds a letter that says nothing, as of one that was taken before.
+        letter
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, without)
+            .is_ok()
+    }
 }
 
 impl Shared {

@@ -222,3 +222,35 @@ fn a_collection_fills_no_more_than_there_is_room() {
     assert_eq!(into.len(), 4);
     assert_eq!(collect::<16>(&mut letterbox).len(), 7);
 }
+
+#[test]
+fn a_recalled_prefill_done_is_gone_and_the_rest_of_the_letter_stays() {
+    let (mail, mut letterbox) = mail(100);
+    assert!(
+        !letterbox.recall_prefill_done(7, 3, 1),
+        "there is no letter"
+    );
+    assert!(!letterbox.recall_prefill_done(100, 3, 1), "nor such a slot");
+    assert!(mail.post(7, 3, 1, Release::PrefillDone));
+    assert!(
+        !letterbox.recall_prefill_done(7, 2, 1),
+        "another use of the slot"
+    );
+    assert!(!letterbox.recall_prefill_done(7, 3, 2), "another attempt");
+    assert!(letterbox.recall_prefill_done(7, 3, 1));
+    assert!(!letterbox.recall_prefill_done(7, 3, 1), "it was recalled");
+    assert_eq!(collect::<4>(&mut letterbox), []);
+
+    for what in [Release::PrefillDone, Release::Cancel] {
+        assert!(mail.post(7, 4, 1, what));
+    }
+    assert!(letterbox.recall_prefill_done(7, 4, 1));
+    let cancel = Letter {
+        slot: 7,
+        generation: 4,
+        attempt: 1,
+        cancel: true,
+        ..NOTHING
+    };
+    assert_eq!(collect::<4>(&mut letterbox), [cancel]);
+}
