@@ -173,7 +173,10 @@ impl<P> Core<P> {
         #[cfg(test)]
         super::tape::record(&mut self.tape, super::tape::Taken::Cancel(ticket));
         let at = self.shared.places.model(ticket.place);
-        let model = &mut self.models[at];
+        // Another engine's ticket may name a model that there is not.
+        let Some(model) = self.models.get_mut(at) else {
+            return;
+        };
         model.touched = true;
         let mut desk = Desk {
             hall: &mut self.hall,
@@ -221,7 +224,9 @@ impl<P> Core<P> {
         #[cfg(test)]
         super::tape::record(&mut self.tape, super::tape::Taken::PrefillDone(receipt));
         let places = self.shared.places;
-        let model = &mut self.models[places.model(receipt.ticket.place)];
+        let Some(model) = self.models.get_mut(places.model(receipt.ticket.place)) else {
+            return;
+        };
         model.touched = true;
         let ticket = places.to_arbiter(receipt.ticket);
         // A stale one is counted by the arbiter.
@@ -232,7 +237,9 @@ impl<P> Core<P> {
         #[cfg(test)]
         super::tape::record(&mut self.tape, super::tape::Taken::Complete(receipt));
         let places = self.shared.places;
-        let model = &mut self.models[places.model(receipt.ticket.place)];
+        let Some(model) = self.models.get_mut(places.model(receipt.ticket.place)) else {
+            return;
+        };
         model.touched = true;
         let ticket = places.to_arbiter(receipt.ticket);
         if model.arbiter.complete(ticket, receipt.attempt).is_ok() {
@@ -245,7 +252,10 @@ impl<P> Core<P> {
         super::tape::record(&mut self.tape, super::tape::Taken::Requeue(receipt));
         let places = self.shared.places;
         let at = places.model(receipt.ticket.place);
-        let model = &mut self.models[at];
+        let Some(model) = self.models.get_mut(at) else {
+            self.hall.give_back(receipt.ticket, payload);
+            return;
+        };
         model.touched = true;
         let mut desk = Desk {
             hall: &mut self.hall,
