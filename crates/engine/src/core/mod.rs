@@ -175,7 +175,7 @@ impl<P> Core<P> {
             touched: false,
             retiring: None,
         };
-        Self {
+        let mut core = Self {
             hall: Hall::new(parts.shared.places, slots, parts.outlets, freed),
             shared: parts.shared,
             sleeper: parts.sleeper,
@@ -197,7 +197,12 @@ impl<P> Core<P> {
             alarm: parts.alarm,
             #[cfg(test)]
             tape: None,
+        };
+        // A limit may cause selections before those of the first turn (S7.1).
+        for at in 0..core.models.len() {
+            core.open_and_shut(at);
         }
+        core
     }
 
     /// One turn at time `now`, which is on the engine's clock and does not go back.

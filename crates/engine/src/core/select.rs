@@ -51,7 +51,7 @@ impl<P> Core<P> {
 
     /// Tells an arbiter how many dispatches each egress shard takes: none once its ring is full, and
     /// none again until a quarter of it is free.
-    fn open_and_shut(&mut self, model: usize) {
+    pub(super) fn open_and_shut(&mut self, model: usize) {
         let model = &mut self.models[model];
         for group in 0..self.hall.routes.len() {
             let index = index16(group);
