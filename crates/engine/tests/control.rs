@@ -1,7 +1,5 @@
 //! The control plane: what a call brings about for every later submission, or why it does not.
 
-#![expect(clippy::disallowed_methods, reason = "these tests need threads")]
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -201,7 +199,7 @@ fn a_dropped_shard_holds_no_class_and_a_held_class_counts_for_the_capacity() {
 
 #[test]
 fn what_is_wrong_with_a_call_is_said() {
-    let mut built = Engine::builder(profile(&["a"]))
+    let built = Engine::builder(profile(&["a"]))
         .workers(1)
         .build::<u32>()
         .expect("it is valid");
@@ -255,7 +253,18 @@ fn what_is_wrong_with_a_call_is_said() {
         .upsert_worker(other, Worker::new(1))
         .expect_err("one model");
     assert_eq!(unknown.to_string(), "model 3 does not exist, there are 1");
-    // A worker that could not be added is not known to the doorways either.
+}
+
+#[test]
+fn a_worker_that_could_not_be_added_is_unknown_to_the_doorways_too() {
+    let mut built = Engine::builder(profile(&["a"]))
+        .workers(1)
+        .worker(Worker::new(1))
+        .build::<u32>()
+        .expect("it is valid");
+    let control = built.engine.control();
+    let full = control.upsert_worker(MODEL, Worker::new(2));
+    assert!(matches!(full, Err(ControlError::Worker(_))), "{full:?}");
     let request = Request {
         pin: Some(Endpoint::new(2, 0)),
         ..Request::new(10, 1)
@@ -271,6 +280,7 @@ fn what_is_wrong_with_a_call_is_said() {
     control.stop(Duration::ZERO).expect("it runs");
     built.engine.join().expect("nothing panicked");
     let closed = Err(ControlError::Closed(Closed::Stopped));
+    let endpoint = Endpoint::new(1, 0);
     assert_eq!(control.set_load(MODEL, endpoint, 1), closed);
     assert_eq!(control.stop(Duration::ZERO), closed);
 }

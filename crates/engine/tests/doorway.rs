@@ -131,6 +131,50 @@ fn without_room_for_variable_parts_a_request_comes_back_whole() {
     });
 }
 
+/// Requests that are wrong in one thing each, and what that is.
+fn wrong<'a>(
+    good: Request<'a, u64>,
+    hints: &'a [Hint],
+    workers: &'a [WorkerId],
+    taints: &'a [&'a str],
+) -> [(Request<'a, u64>, InvalidRequest); 5] {
+    let model = ModelIndex(1);
+    let priority_jump = f64::INFINITY;
+    let (found, available) = (1, 1);
+    let too_many = |part, found, max| InvalidRequest::TooMany { part, found, max };
+    let infinite = InvalidRequest::JumpNotFinite {
+        found: priority_jump,
+    };
+    let allow = Some(workers);
+    let require_taints = taints;
+    let taints = too_many(Part::RequireTaints, 17, 16);
+    [
+        (
+            Request { model, ..good },
+            InvalidRequest::UnknownModel { found, available },
+        ),
+        (
+            Request {
+                priority_jump,
+                ..good
+            },
+            infinite,
+        ),
+        (Request { hints, ..good }, too_many(Part::Hints, 17, 16)),
+        (
+            Request {
+                require_taints,
+                ..good
+            },
+            taints,
+        ),
+        (
+            Request { allow, ..good },
+            too_many(Part::Allow, 1_025, 1_024),
+        ),
+    ]
+}
+
 #[test]
 fn an_invalid_request_comes_back_whole_whatever_else_there_is() {
     let hints = [Hint {
@@ -140,49 +184,7 @@ fn an_invalid_request_comes_back_whole_whatever_else_there_is() {
     let workers = [WorkerId(1); 1_025];
     let taints = ["t"; 17];
     let good = rich(&hints[..16], &workers[..1_024], &taints[..16]);
-    let too_many = |part, found, max| InvalidRequest::TooMany { part, found, max };
-    let wrong = [
-        (
-            Request {
-                model: ModelIndex(1),
-                ..good
-            },
-            InvalidRequest::UnknownModel {
-                found: 1,
-                available: 1,
-            },
-        ),
-        (
-            Request {
-                priority_jump: f64::INFINITY,
-                ..good
-            },
-            InvalidRequest::JumpNotFinite {
-                found: f64::INFINITY,
-            },
-        ),
-        (
-            Request {
-                hints: &hints,
-                ..good
-            },
-            too_many(Part::Hints, 17, 16),
-        ),
-        (
-            Request {
-                require_taints: &taints,
-                ..good
-            },
-            too_many(Part::RequireTaints, 17, 16),
-        ),
-        (
-            Request {
-                allow: Some(&workers),
-                ..good
-            },
-            too_many(Part::Allow, 1_025, 1_024),
-        ),
-    ];
+    let wrong = wrong(good, &hints, &workers, &taints);
     let mut hand = Hand::with_workers(open(), [1], |builder| builder.ring(2));
     for stage in ["open", "full", "closed"] {
         for (request, reason) in wrong {
@@ -364,66 +366,52 @@ fn a_panic_of_a_batchs_listener_loses_nothing_that_was_accepted() {
     assert_eq!(numbers, expected);
 }
 
+/// The cost of a request of 100 tokens, 10 of which worker 1 holds, and 60 of which rank 1 of worker 2
+/// holds; none if it is not dispatched.
+fn price(hand: &mut Hand<u64>, require_taints: &[&str], pin: Option<Endpoint>) -> Option<u32> {
+    let hint = |worker, rank, cached| Hint {
+        endpoint: Endpoint::new(worker, rank),
+        cached,
+    };
+    hand.submit(Request {
+        hints: &[hint(1, 0, 10), hint(2, 1, 60), hint(2, 1, 40)],
+        require_taints,
+        pin,
+        ..Request::new(100, 0)
+    });
+    hand.settle();
+    let mut deliveries = hand.deliveries(0);
+    assert_eq!(deliveries.len(), 1);
+    let price = match deliveries.remove(0) {
+        tollgate::Delivery::Dispatch(dispatch) => {
+            hand.egress[0].complete(dispatch.receipt());
+            Some(dispatch.snapshot.cost())
+        }
+        _ => None,
+    };
+    hand.settle();
+    price
+}
+
+/// Worker 2 with ranks 0 and 1.
+fn two_ranks() -> Worker {
+    Worker {
+        ranks: 2,
+        ..Worker::new(2)
+    }
+}
+
 #[test]
 fn s2_3_prices_follow_the_workers_as_the_last_control_call_left_them() {
     let mut hand = Hand::with_workers(open(), [1, 2], |builder| builder);
-    let hints = [
-        Hint {
-            endpoint: Endpoint::new(1, 0),
-            cached: 10,
-        },
-        Hint {
-            endpoint: Endpoint::new(2, 1),
-            cached: 60,
-        },
-        Hint {
-            endpoint: Endpoint::new(2, 1),
-            cached: 40,
-        },
-    ];
-    let price = |hand: &mut Hand<u64>, require_taints: &[&str], pin: Option<(u64, u32)>| {
-        let pin = pin.map(|(worker, rank)| Endpoint::new(worker, rank));
-        hand.submit(Request {
-            hints: &hints,
-            require_taints,
-            pin,
-            ..Request::new(100, 0)
-        });
-        hand.settle();
-        let mut deliveries = hand.deliveries(0);
-        assert_eq!(deliveries.len(), 1);
-        let price = match deliveries.remove(0) {
-            tollgate::Delivery::Dispatch(dispatch) => {
-                hand.egress[0].complete(dispatch.receipt());
-                Some(dispatch.snapshot.cost())
-            }
-            _ => None,
-        };
-        hand.settle();
-        price
-    };
     assert_eq!(
         price(&mut hand, &[], None),
         Some(90),
         "worker 2 has no rank 1"
     );
-    hand.upsert(Worker {
-        ranks: 2,
-        ..Worker::new(2)
-    });
+    hand.upsert(two_ranks());
     assert_eq!(price(&mut hand, &[], None), Some(40));
-    assert_eq!(price(&mut hand, &[], Some((1, 0))), Some(90));
-    assert_eq!(price(&mut hand, &["gpu"], None), None);
-    let taints = |id, taints: &[&str]| Command::SetTaints {
-        model: FIRST,
-        id: WorkerId(id),
-        taints: taints.iter().map(|&name| name.into()).collect(),
-    };
-    hand.execute(taints(1, &["gpu", "eu"])).expect("known");
-    assert_eq!(price(&mut hand, &["gpu"], None), Some(90));
-    hand.execute(taints(2, &["gpu"])).expect("known");
-    assert_eq!(price(&mut hand, &["gpu"], None), Some(40));
-    assert_eq!(price(&mut hand, &["eu", "gpu"], None), Some(90));
+    assert_eq!(price(&mut hand, &[], Some(Endpoint::new(1, 0))), Some(90));
     let available = |available| Command::SetAvailable {
         model: FIRST,
         id: WorkerId(2),
@@ -435,15 +423,33 @@ fn s2_3_prices_follow_the_workers_as_the_last_control_call_left_them() {
     assert_eq!(price(&mut hand, &[], None), Some(40));
     // Overload is ignored in a price.
     hand.upsert(Worker {
-        ranks: 2,
         overloaded: true,
-        ..Worker::new(2)
+        ..two_ranks()
     });
     assert_eq!(price(&mut hand, &[], None), Some(40));
     hand.remove(2);
     assert_eq!(price(&mut hand, &[], None), Some(90));
     hand.remove(1);
     assert_eq!(price(&mut hand, &[], None), None);
+}
+
+#[test]
+fn s2_3_prices_follow_the_taints_as_the_last_control_call_left_them() {
+    let mut hand = Hand::with_workers(open(), [1], |builder| builder);
+    hand.upsert(two_ranks());
+    assert_eq!(price(&mut hand, &["gpu"], None), None);
+    let taints = |id, taints: &[&str]| Command::SetTaints {
+        model: FIRST,
+        id: WorkerId(id),
+        taints: taints.iter().map(|&name| name.into()).collect(),
+    };
+    hand.execute(taints(1, &["gpu", "eu"])).expect("known");
+    assert_eq!(price(&mut hand, &["gpu"], None), Some(90));
+    hand.execute(taints(2, &["gpu"])).expect("known");
+    assert_eq!(price(&mut hand, &["gpu"], None), Some(40));
+    assert_eq!(price(&mut hand, &["eu", "gpu"], None), Some(90));
+    hand.execute(taints(1, &[])).expect("known");
+    assert_eq!(price(&mut hand, &["eu", "gpu"], None), None);
 }
 
 #[test]

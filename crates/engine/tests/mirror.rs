@@ -274,24 +274,26 @@ impl Mirror {
                 let set = self.arbiter.set_taints(id, taints).expect("few names");
                 assert_eq!(got.is_ok(), set.is_ok());
             }
-            _ => {
-                let taints = &TAINTS[..self.draw.place(4)];
-                let worker = Worker {
-                    id,
-                    first_rank: self.draw.small(2),
-                    ranks: 1 + self.draw.small(3),
-                    ..Worker::new(0)
-                };
-                let record = WorkerRecord {
-                    first_rank: worker.first_rank,
-                    ranks: worker.ranks,
-                    taints,
-                    ..WorkerRecord::new(id.0)
-                };
-                self.hand.upsert(worker.with_taints(taints.iter().copied()));
-                self.arbiter.upsert_worker(&record).expect("it fits");
-            }
+            _ => self.upsert(id),
         }
+    }
+
+    fn upsert(&mut self, id: WorkerId) {
+        let taints = &TAINTS[..self.draw.place(4)];
+        let worker = Worker {
+            id,
+            first_rank: self.draw.small(2),
+            ranks: 1 + self.draw.small(3),
+            ..Worker::new(0)
+        };
+        let record = WorkerRecord {
+            first_rank: worker.first_rank,
+            ranks: worker.ranks,
+            taints,
+            ..WorkerRecord::new(id.0)
+        };
+        self.hand.upsert(worker.with_taints(taints.iter().copied()));
+        self.arbiter.upsert_worker(&record).expect("it fits");
     }
 
     /// A turn of both, and what they say.

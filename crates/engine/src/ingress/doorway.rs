@@ -20,7 +20,7 @@ use crate::wire::extension::{Block, blocks_for, encode};
 #[derive(Debug)]
 pub(super) struct Doorway {
     pub(super) shared: Arc<Shared>,
-    shard: usize,
+    pub(super) shard: usize,
     models: Box<[KnownModel]>,
     pub(super) slots: Slots,
     blocks: Producer<Block>,

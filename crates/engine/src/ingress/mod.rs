@@ -140,7 +140,9 @@ impl<P> IngressShard<P> {
     /// answered, in order. What has been accepted when the engine stops meanwhile, and was never taken
     /// in, comes back through [`take_back`](Self::take_back).
     ///
-    /// If the iterator or `each` panics, the requests that were accepted before are submitted.
+    /// If the iterator or `each` panics, the requests that were accepted before are submitted. A
+    /// request may still be held back when `each` hears of it: do not cancel it through another handle
+    /// before this call returns.
     pub fn submit_batch<'a>(
         &mut self,
         requests: impl IntoIterator<Item = Request<'a, P>>,
