@@ -1,8 +1,10 @@
 //! What goes wrong in queues, gateways and schedulers of this kind, each as a small scenario on the
 //! engine: lost wake-ups, orphaned work, leaks, ways to hold up others.
 
+mod accounts;
 mod control;
 mod holdups;
+mod rings;
 mod wake;
 
 use std::time::{Duration, Instant};
@@ -77,4 +79,13 @@ pub(crate) fn must_recv<P>(egress: &mut EgressShard<P>) -> Delivery<P> {
     let delivery = egress.recv_timeout(FOR_EVER);
     let delivery = delivery.unwrap_or_else(|closed| panic!("{closed}"));
     delivery.expect("nothing comes any more: a wake-up was lost")
+}
+
+/// `SplitMix64`, below `bound`.
+pub(crate) fn draw(state: &mut u64, bound: u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    (z ^ (z >> 31)) % bound
 }
