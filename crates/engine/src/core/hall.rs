@@ -205,16 +205,24 @@ impl<P> Hall<P> {
     }
 
     fn deliver(&mut self, outlet: usize, parcel: Parcel<P>) {
-        if self.outlets[outlet].lost || self.room(outlet) == 0 {
-            self.outlets[outlet].outboxed += 1;
-            self.outbox.push(outlet, parcel);
-            return;
-        }
-        self.stage(outlet, parcel);
+        let frees = matches!(parcel, Parcel::Ended { .. });
+        self.pass_on(outlet, parcel, frees);
     }
 
-    fn stage(&mut self, outlet: usize, parcel: Parcel<P>) {
-        if let Parcel::Ended { ticket, .. } = &parcel {
+    /// Puts a parcel on its way; `frees`: its request's slot goes back once it is in a ring (C3).
+    fn pass_on(&mut self, outlet: usize, parcel: Parcel<P>, frees: bool) {
+        if self.outlets[outlet].lost || self.room(outlet) == 0 {
+            self.outlets[outlet].outboxed += 1;
+            self.outbox.push(outlet, parcel, frees);
+            return;
+        }
+        self.stage(outlet, parcel, frees);
+    }
+
+    fn stage(&mut self, outlet: usize, parcel: Parcel<P>, frees: bool) {
+        if let Parcel::Ended { ticket, .. } = &parcel
+            && frees
+        {
             self.free(*ticket);
         }
         let outlet = &mut self.outlets[outlet];
@@ -298,10 +306,10 @@ impl<P> Hall<P> {
                 if self.outlets[at].room == 0 {
                     break;
                 }
-                let Some(parcel) = self.outbox.pop(at) else {
+                let Some((parcel, frees)) = self.outbox.pop(at) else {
                     break;
                 };
-                self.stage(at, parcel);
+                self.stage(at, parcel, frees);
             }
             let outlet = &mut self.outlets[at];
             outlet.publish();
@@ -327,10 +335,10 @@ impl<P> Hall<P> {
                 0
             };
             for _ in 0..waiting {
-                let Some(parcel) = self.outbox.pop(at) else {
+                let Some((parcel, frees)) = self.outbox.pop(at) else {
                     break;
                 };
-                self.redirect(parcel);
+                self.redirect(parcel, frees);
             }
         }
     }
@@ -351,20 +359,21 @@ impl<P> Hall<P> {
                 continue;
             };
             while let Ok(parcel) = ring.pop() {
-                self.redirect(parcel);
+                // What ended and was in a ring has given its slot back.
+                self.redirect(parcel, false);
             }
         }
     }
 
     /// Sends out elsewhere what was for a shard that was dropped. A dispatch is released with all others
     /// of that shard, so that of it only the payload goes out.
-    fn redirect(&mut self, parcel: Parcel<P>) {
+    fn redirect(&mut self, parcel: Parcel<P>, frees: bool) {
         match parcel {
             Parcel::Dispatch {
                 ticket, payload, ..
             } => self.give_back(ticket, payload),
             Parcel::Ended { ticket, .. } | Parcel::Returned { ticket, .. } => {
-                self.deliver(self.home(ticket), parcel);
+                self.pass_on(self.home(ticket), parcel, frees);
             }
         }
     }
@@ -374,7 +383,7 @@ impl<P> Hall<P> {
         self.settle();
         for at in 0..self.outlets.len() {
             let mut parcels = Vec::with_capacity(self.outbox.len(at));
-            while let Some(parcel) = self.outbox.pop(at) {
+            while let Some((parcel, _)) = self.outbox.pop(at) {
                 parcels.push(parcel);
             }
             let (_, nothing) = RingBuffer::new(0);

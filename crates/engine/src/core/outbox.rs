@@ -20,6 +20,8 @@ pub(super) struct Outbox<P> {
 #[derive(Debug)]
 struct Node<P> {
     parcel: Option<Parcel<P>>,
+    /// With the parcel, its request's slot goes back.
+    frees: bool,
     next: u32,
 }
 
@@ -48,9 +50,10 @@ impl<P> Outbox<P> {
         self.queues[shard].len
     }
 
-    pub(super) fn push(&mut self, shard: usize, parcel: Parcel<P>) {
+    pub(super) fn push(&mut self, shard: usize, parcel: Parcel<P>, frees: bool) {
         let node = Node {
             parcel: Some(parcel),
+            frees,
             next: NONE,
         };
         let at = self.free;
@@ -72,7 +75,7 @@ impl<P> Outbox<P> {
         }
     }
 
-    pub(super) fn pop(&mut self, shard: usize) -> Option<Parcel<P>> {
+    pub(super) fn pop(&mut self, shard: usize) -> Option<(Parcel<P>, bool)> {
         let queue = &mut self.queues[shard];
         let at = queue.first;
         if at == NONE {
@@ -85,7 +88,7 @@ impl<P> Outbox<P> {
             queue.last = NONE;
         }
         self.free = at;
-        node.parcel.take()
+        node.parcel.take().map(|parcel| (parcel, node.frees))
     }
 }
 
@@ -113,11 +116,15 @@ mod tests {
     fn each_queue_keeps_its_order_and_nodes_are_used_again() {
         let mut outbox = Outbox::new(2, 4);
         for round in 0..100 {
-            outbox.push(0, ended(round));
-            outbox.push(1, ended(round + 1_000));
-            outbox.push(0, ended(round + 1));
+            outbox.push(0, ended(round), true);
+            outbox.push(1, ended(round + 1_000), true);
+            outbox.push(0, ended(round + 1), true);
             assert_eq!((outbox.len(0), outbox.len(1)), (2, 1));
-            let mut pop = |shard| outbox.pop(shard).map(|parcel| parcel.open().into_payload());
+            let mut pop = |shard| {
+                outbox
+                    .pop(shard)
+                    .map(|(parcel, _)| parcel.open().into_payload())
+            };
             assert_eq!((pop(0), pop(1)), (Some(round), Some(round + 1_000)));
             assert_eq!((pop(0), pop(0)), (Some(round + 1), None));
             assert_eq!(pop(1), None);

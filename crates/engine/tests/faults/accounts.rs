@@ -97,7 +97,7 @@ fn requests_that_are_given_up_leave_nothing_booked() {
             );
         }
     }
-    assert!(most > 1_000, "the workers were never loaded: {most}");
+    assert!(most > 500, "the workers were never loaded: {most}");
     assert!(endpoint(&mut built, 5).last_use > 1_000, "it took its part");
 }
 

@@ -1,7 +1,7 @@
 //! A thread that changes everything that can be changed while requests run.
 
 use tollgate::stats::Stats;
-use tollgate::{Control, ControlError, Endpoint, ModelIndex, Worker, WorkerId};
+use tollgate::{Control, ControlError, Endpoint, ModelIndex, Resource, Worker, WorkerId};
 
 use crate::draws::Draws;
 use crate::ingress::Life;
@@ -45,6 +45,8 @@ impl Churn<'_> {
             match done {
                 Ok(()) | Err(ControlError::Unknown) => {}
                 Err(ControlError::Closed(_)) => break,
+                // So many changes of a class's order while its entries live are refused (S3.7).
+                Err(ControlError::Full(full)) if full.what == Resource::OrderChanges => {}
                 Err(error) => {
                     self.life
                         .ledger
