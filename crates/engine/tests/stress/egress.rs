@@ -44,6 +44,7 @@ impl Receiver<'_> {
                 self.go_on();
             }
         };
+        self.running.append(&mut self.released);
         self.complete(usize::MAX);
         (closed, self.tally)
     }
