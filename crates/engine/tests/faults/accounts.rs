@@ -202,7 +202,7 @@ fn a_completion_before_its_booking_is_stale_and_nothing_more() {
 /// Requests that fail before and after their prefill, each reported twice by two ways.
 #[test]
 fn ends_that_are_reported_twice_count_once() {
-    const REQUESTS: u64 = 1_000;
+    const REQUESTS: u32 = 1_000;
     let builder = small()
         .slots(1_024)
         .feedback_ring(4_096)
@@ -216,7 +216,7 @@ fn ends_that_are_reported_twice_count_once() {
                 .expect("there is room");
         }
         let mut running = Vec::new();
-        while running.len() < REQUESTS as usize {
+        while running.len() as u64 != u64::from(REQUESTS) {
             turn(&mut built, &hand);
             running.extend(std::iter::from_fn(|| {
                 built.egress[0].try_recv().ok().flatten()

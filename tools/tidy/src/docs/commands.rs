@@ -36,8 +36,12 @@ impl Commands {
     #[must_use]
     pub fn of(tree: &Tree) -> Self {
         let test_targets = tree.with_extension("rs").filter_map(|file| {
-            let is_target = file.directory().ends_with("/tests");
-            is_target.then(|| file.name().trim_end_matches(".rs").to_owned())
+            let (above, name) = if file.name() == "main.rs" {
+                file.directory().rsplit_once('/')?
+            } else {
+                (file.directory(), file.name().trim_end_matches(".rs"))
+            };
+            above.ends_with("/tests").then(|| name.to_owned())
         });
         let benches = tree.file(BENCH_MANIFEST).map(|file| file.text());
         Self {
