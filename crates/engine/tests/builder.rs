@@ -71,6 +71,20 @@ fn slots_that_are_too_many_once_they_are_rounded_up_are_refused() {
 }
 
 #[test]
+fn slots_of_more_models_than_can_be_numbered_are_refused() {
+    let mut builder = Engine::builder(Profile::synthetic(None)).slots(1 << 24);
+    for model in 1..256 {
+        builder = builder.model(&model.to_string(), Profile::synthetic(None));
+    }
+    assert_eq!(
+        errors(builder),
+        [
+            "16777216 slots for each model (1 ingress shards with 16777216 each) are more than 16777215"
+        ]
+    );
+}
+
+#[test]
 fn a_core_that_does_not_exist_is_refused_by_name() {
     let placement = Placement {
         arbiter: Some(CoreId(9_999)),

@@ -32,7 +32,8 @@ impl Builder {
         let per_shard = self.slots.div_ceil(shards).max(1);
         let per_shard = per_shard.checked_next_power_of_two().unwrap_or(usize::MAX);
         let per_model = per_shard.saturating_mul(shards);
-        let places_max = (1 << 32) / self.models.len().next_power_of_two();
+        // All models' places are numbered in 32 bits.
+        let places_max = (u32::MAX as usize) / self.models.len().next_power_of_two();
         let max = places_max.min(SLOTS_MAX as usize);
         let is_sane = self.slots <= SLOTS_MAX as usize;
         if is_sane
