@@ -1,5 +1,7 @@
 //! What the arbiter reports: admissions, dispatches and outcomes.
 
+use std::fmt;
+
 use crate::{ClassIndex, CostSnapshot, Endpoint, EndpointIndex, Nanos, Ticket};
 
 /// Why a request can run nowhere (S8).
@@ -122,6 +124,34 @@ pub enum Outcome {
     ShuttingDown,
 }
 
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind.code())?;
+        match self.kind {
+            LimitKind::MayWait => Ok(()),
+            LimitKind::Requests | LimitKind::RawIslTokens | LimitKind::CachedTokens => write!(
+                f,
+                ", {} of {} for {} workers",
+                self.current, self.limit, self.workers
+            ),
+        }
+    }
+}
+
+/// The codes of S8, a refusal with its facts: `failed: no_workers`, `rejected: requests, 8 of 8 for 4
+/// workers`.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rejected(rejection) => write!(f, "rejected: {rejection}"),
+            Self::Expired => f.write_str("expired"),
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::Failed(reason) => write!(f, "failed: {}", reason.code()),
+            Self::ShuttingDown => f.write_str("shutting_down"),
+        }
+    }
+}
+
 /// A request on its way to an endpoint; booked and charged (S6.2, S9.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dispatch<P> {
@@ -194,5 +224,38 @@ pub trait Sink<P> {
 impl<P, F: FnMut(Event<P>)> Sink<P> for F {
     fn event(&mut self, event: Event<P>) {
         self(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outcome_is_written_with_its_code_and_facts() {
+        let rejected = |kind| {
+            Outcome::Rejected(Rejection {
+                kind,
+                current: 7,
+                limit: 8,
+                workers: 4,
+            })
+        };
+        let texts = [
+            rejected(LimitKind::RawIslTokens),
+            rejected(LimitKind::MayWait),
+            Outcome::Failed(FailReason::PinnedWorkerUnknown),
+            Outcome::Expired,
+        ]
+        .map(|outcome| outcome.to_string());
+        assert_eq!(
+            texts,
+            [
+                "rejected: raw_isl_tokens, 7 of 8 for 4 workers",
+                "rejected: may_wait",
+                "failed: pinned_worker_unknown",
+                "expired"
+            ]
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! The control plane: workers, load, policy, stop; from any thread.
 
+use std::collections::BTreeSet;
 use std::ops::DerefMut;
 use std::sync::{Arc, PoisonError, TryLockError};
 
@@ -209,6 +210,19 @@ impl Command {
             _ => &[],
         }
     }
+
+    fn name_each_taint_once(&mut self) {
+        let (Self::UpsertWorker {
+            worker: Worker { taints, .. },
+            ..
+        }
+        | Self::SetTaints { taints, .. }) = self
+        else {
+            return;
+        };
+        let mut seen = BTreeSet::new();
+        taints.retain(|name| seen.insert(name.clone()));
+    }
 }
 
 impl Control {
@@ -416,7 +430,7 @@ impl ControlDesk {
     pub(crate) fn carry_with(
         &self,
         registry: &mut Registry,
-        command: Command,
+        mut command: Command,
         carry: impl FnOnce(&Self, &Receiver<Reply>, Order) -> Result<Reply, ControlError>,
     ) -> Result<Done, ControlError> {
         if self.shared.bell.is_gone() {
@@ -432,6 +446,7 @@ impl ControlDesk {
         if command.taints().iter().any(|name| name.is_empty()) {
             return Err(ControlError::TaintNames);
         }
+        command.name_each_taint_once();
         let Registry {
             replies,
             names,

@@ -238,7 +238,8 @@ pub enum Refusal {
 }
 
 /// A submission that was not accepted; it comes back whole.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("{reason}")]
 pub struct Refused<R> {
     /// Why.
     pub reason: Refusal,

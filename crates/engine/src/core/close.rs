@@ -31,7 +31,8 @@ impl<P> Core<P> {
             between();
             self.answer_all();
             between();
-            self.hand_over();
+            self.tell_the_rest();
+            self.let_go();
         }
     }
 
@@ -52,11 +53,13 @@ impl<P> Core<P> {
         self.shared.lose();
         self.leave();
         between();
-        // A second panic leaves payloads in the arbiter, to be dropped with it.
+        // A second panic leaves payloads where they are, to be dropped with the core; nobody may wait
+        // for ever because of it.
         let _ = catch_unwind(AssertUnwindSafe(|| self.end_waiting()));
-        self.answer_submissions();
+        let _ = catch_unwind(AssertUnwindSafe(|| self.answer_submissions()));
         between();
-        self.hand_over();
+        let _ = catch_unwind(AssertUnwindSafe(|| self.tell_the_rest()));
+        self.let_go();
     }
 
     /// Closes a core that never turned.
@@ -91,9 +94,14 @@ impl<P> Core<P> {
         }
     }
 
-    fn hand_over(&mut self) {
+    /// The last deliveries and figures.
+    fn tell_the_rest(&mut self) {
         self.hall.close();
         self.publish_all();
+    }
+
+    /// Nothing more comes: everybody hears of it, and gets back what is theirs.
+    fn let_go(&mut self) {
         for (outlet, flags) in self.hall.outlets.iter().zip(&self.shared.egress) {
             flags.close();
             let _ = outlet.bell.ring();

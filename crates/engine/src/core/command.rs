@@ -10,7 +10,8 @@ use super::letters::Fence;
 use super::{Core, Retiring};
 use crate::control::{Command, Control, ControlError, Done, Order, Reply};
 
-/// A worker with more taints than an arbiter holds names is refused; so many are passed on.
+/// A worker with more taints than an arbiter holds names is refused; so many are passed on. The names
+/// of a command are all different.
 const TAINTS_PASSED: usize = TAINTS_MAX as usize + 1;
 
 impl<P> Core<P> {

@@ -7,7 +7,7 @@
 //! 2. **Feedback** of the egress shards, then what the ingress shards **submitted**, merged by time
 //!    stamp ([`intake`]); then releases that came by **mail** ([`letters`]).
 //! 3. **Selection**: for each model that has something to decide, a bounded number of dispatches and
-//!    removals ([`select`]).
+//!    removals ([`select`]); none for workers behind a shard whose handle was dropped ([`upkeep`]).
 //! 4. **Delivery**: dispatches and outcomes into the egress rings, freed slots back to their shards
 //!    ([`hall`], [`outbox`]).
 //! 5. **Upkeep**: shards whose handle was dropped, classes that may leave, the drain's end
@@ -236,6 +236,7 @@ impl<P> Core<P> {
         report.feedback = self.take_feedback();
         report.intake = self.take_in();
         report.letters = self.apply_letters();
+        self.notice_losses(&mut report);
         self.select(&mut report);
         self.hall.settle();
         if let Some(panic) = self.take_alarm() {

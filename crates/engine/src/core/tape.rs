@@ -117,10 +117,10 @@ fn submit_some(shard: &mut IngressShard<()>, dice: &mut Dice, now: Nanos) {
 }
 
 /// Receives and gives feedback until told to stop; the dispatches, in order.
-fn receive(shard: &mut EgressShard<()>, seed: u64, stop: &AtomicBool) -> Vec<(String, u64, u8)> {
+fn receive(shard: &mut EgressShard<()>, seed: u64, work: &Work) -> Vec<(String, u64, u8)> {
     let mut dice = Dice(seed);
     let (mut seen, mut running) = (Vec::new(), Vec::new());
-    let mut is_last = false;
+    let (mut is_last, mut told) = (false, 0);
     loop {
         while let Ok(Some(delivery)) = shard.try_recv() {
             let Delivery::Dispatch(dispatch) = delivery else {
@@ -142,10 +142,13 @@ fn receive(shard: &mut EgressShard<()>, seed: u64, stop: &AtomicBool) -> Vec<(St
             }
             shard.complete(receipt);
         }
+        let handled = seen.len() as u64;
+        work.handled.fetch_add(handled - told, Ordering::AcqRel);
+        told = handled;
         if is_last {
             return seen;
         }
-        is_last = stop.load(Ordering::Acquire);
+        is_last = work.stop.load(Ordering::Acquire);
         std::thread::yield_now();
     }
 }
@@ -153,19 +156,23 @@ fn receive(shard: &mut EgressShard<()>, seed: u64, stop: &AtomicBool) -> Vec<(St
 /// Turns the core while the shards work; what it took in, in order.
 fn turn(core: &mut Core<()>, control: &Control, hand: &ManualClock, work: &Work) -> Vec<Taken> {
     let mut dice = Dice(77);
+    let mut dispatched = 0;
     for phase in 0..PHASES {
         // Everybody stands still here, so that a stamp is the arbiter's time.
         work.begin.wait();
         let now = Nanos::from_micros(phase);
-        while work.submitting.load(Ordering::Acquire) > 0 {
-            core.turn(now);
-        }
-        // Time for feedback to come back and let more go.
-        for _ in 0..100 {
-            core.turn(now);
+        // Until all is submitted, and what feedback lets go has gone and has been answered. What was
+        // seen as handled before an idle turn left nothing in a ring.
+        loop {
+            let submitting = work.submitting.load(Ordering::Acquire);
+            let handled = work.handled.load(Ordering::Acquire);
+            let turn = core.turn(now);
+            dispatched += turn.dispatched;
+            if submitting == 0 && handled == dispatched && turn.is_idle() {
+                break;
+            }
             std::thread::yield_now();
         }
-        while !core.turn(now).is_idle() {}
         if phase % 4 == 0 {
             heal(core, control);
         } else {
@@ -230,6 +237,8 @@ struct Work {
     begin: Barrier,
     end: Barrier,
     submitting: AtomicU64,
+    /// Dispatches that the receivers took and gave feedback for.
+    handled: AtomicU64,
     stop: AtomicBool,
 }
 
@@ -253,6 +262,7 @@ fn what_the_core_took_in_gives_the_oracle_the_same_dispatches() {
         begin: Barrier::new(SHARDS + 1),
         end: Barrier::new(SHARDS + 1),
         submitting: AtomicU64::new(SHARDS as u64),
+        handled: AtomicU64::new(0),
         stop: AtomicBool::new(false),
     };
     let (tape, dispatches) = std::thread::scope(|scope| {
@@ -268,9 +278,9 @@ fn what_the_core_took_in_gives_the_oracle_the_same_dispatches() {
                 }
             });
         }
-        let stop = &work.stop;
+        let shared = &work;
         let receivers: Vec<_> = (by_hand.egress.into_iter().zip(5..))
-            .map(|(mut shard, seed)| scope.spawn(move || receive(&mut shard, seed, stop)))
+            .map(|(mut shard, seed)| scope.spawn(move || receive(&mut shard, seed, shared)))
             .collect();
         let tape = turn(&mut core, &control, &hand, &work);
         work.stop.store(true, Ordering::Release);

@@ -36,11 +36,15 @@ impl Upkeep {
 }
 
 impl<P> Core<P> {
-    pub(super) fn tend(&mut self, report: &mut TurnReport) {
+    /// Before a selection, so that nothing is dispatched to a shard that is gone as far as is known.
+    pub(super) fn notice_losses(&mut self, report: &mut TurnReport) {
         if self.hall.has_lost(&self.shared) {
             self.lose_some();
             report.more = true;
         }
+    }
+
+    pub(super) fn tend(&mut self, report: &mut TurnReport) {
         if self.hall.has_leftovers() {
             self.hall.redirect_leftovers();
             report.more = true;

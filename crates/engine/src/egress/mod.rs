@@ -32,11 +32,13 @@ pub enum Closed {
 }
 
 /// A requeue that the engine cannot take; the dispatch comes back.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum RequeueRefused<P> {
     /// The ring to the arbiter is full: try again.
+    #[error("full: no room in the ring to the arbiter")]
     Full(Dispatch<P>),
     /// The arbiter is gone.
+    #[error("closed: no requeues are taken")]
     Closed(Dispatch<P>),
 }
 

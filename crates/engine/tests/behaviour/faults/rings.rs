@@ -9,7 +9,8 @@ use std::thread;
 use tollgate::policy::Profile;
 use tollgate::{Delivery, Engine, IngressShard, Outcome, Refusal, Request, Room, Worker};
 
-use super::{by_hand, dispatch, draw, must_recv, small, turn};
+use super::{by_hand, dispatch, must_recv, small, turn};
+use crate::common::draw::Draw;
 
 /// Through both rings of a running engine: 32 bytes, the last eight a sum of the others.
 #[test]
@@ -53,9 +54,9 @@ fn batches_of_any_size_leave_no_gap_and_repeat_nothing() {
     let (ingress, egress) = (&mut built.ingress[0], &mut built.egress[0]);
     thread::scope(|scope| {
         scope.spawn(|| submit_in_batches(ingress, ITEMS));
-        let (mut draws, mut next, mut batch) = (2, 0, Vec::new());
+        let (mut draws, mut next, mut batch) = (Draw(2), 0, Vec::new());
         while next < ITEMS {
-            let max = 1 + usize::try_from(draw(&mut draws, 9)).expect("a few");
+            let max = 1 + draws.place(9);
             egress.recv_batch(max, &mut batch).expect("it runs");
             assert!(batch.len() <= max);
             let mut done = Vec::new();
@@ -73,9 +74,9 @@ fn batches_of_any_size_leave_no_gap_and_repeat_nothing() {
 }
 
 fn submit_in_batches(ingress: &mut IngressShard<u64>, items: u64) {
-    let (mut draws, mut sent) = (1, 0);
+    let (mut draws, mut sent) = (Draw(1), 0);
     while sent < items {
-        let end = (sent + 1 + draw(&mut draws, 40)).min(items);
+        let end = (sent + 1 + draws.below(40)).min(items);
         // What was refused ends the batch; the next one begins with it.
         let is_refused = Cell::new(false);
         let requests = (sent..end).map(|item| Request::new(1, item));

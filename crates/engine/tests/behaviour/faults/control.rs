@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tollgate::{Command, ControlError, Idle, ModelIndex, Nanos, Request, Worker, WorkerId};
 
-use super::{FOR_EVER, by_hand, classes, dispatch, now, small, turn};
+use super::{FOR_EVER, by_hand, dispatch, now, small, turn};
+use crate::common::classes;
 
 const MODEL: ModelIndex = ModelIndex(0);
 

@@ -1,10 +1,8 @@
 //! An engine that is turned by hand beside an arbiter that is fed directly: what is submitted arrives
 //! as it was submitted, whatever parts it has, and what happens is the same, step by step.
 
-mod common;
-
-use common::draw::Draw;
-use common::{FIRST, Hand, classes_and};
+use crate::common::draw::Draw;
+use crate::common::{FIRST, Hand, classes_and};
 use tollgate::policy::Profile;
 use tollgate::{
     Builder, ClassIndex, Command, CostSnapshot, Delivery, Endpoint, Engine, Hint, Nanos, Request,

@@ -1,10 +1,8 @@
 //! Feedback on dispatches: by ring and by mail, from shards and from anywhere; in order, and never too
 //! often.
 
-mod common;
-
-use common::draw::Draw;
-use common::{Hand, classes, classes_and, one_at_a_time, open};
+use crate::common::draw::Draw;
+use crate::common::{Hand, classes, classes_and, one_at_a_time, open};
 use tollgate::{Builder, Dispatch, Receipt, Request, RequeueRefused, Worker};
 
 /// Prefill tokens and active requests of each endpoint.
@@ -174,7 +172,10 @@ fn a_stale_requeue_gives_its_payload_back() {
     hand.turn();
     let mut deliveries = hand.deliveries(0);
     assert_eq!(
-        deliveries.iter().map(common::text).collect::<Vec<_>>(),
+        deliveries
+            .iter()
+            .map(crate::common::text)
+            .collect::<Vec<_>>(),
         ["0 returned"]
     );
     assert_eq!(deliveries.remove(0).ticket(), receipt.ticket);

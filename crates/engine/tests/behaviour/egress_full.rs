@@ -1,9 +1,7 @@
 //! A full egress ring shuts the workers behind it and nobody else; nothing is lost, and memory stays
 //! bounded (S5.1).
 
-mod common;
-
-use common::{FIRST, Hand, SECOND, classes, open, pinned};
+use crate::common::{FIRST, Hand, SECOND, classes, open, pinned};
 use tollgate::{Builder, Engine, Nanos, Request, Worker};
 
 /// Two egress shards with room for eight: even workers leave by the first, odd ones by the second.

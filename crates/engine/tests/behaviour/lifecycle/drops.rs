@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate::{Request, Worker};
 
-use crate::{Counted, Ledger, one_at_a_time, small};
+use super::{Counted, Ledger, one_at_a_time, small};
 
 /// All orders of `count` things.
 fn permutations(count: usize) -> Vec<Vec<usize>> {

@@ -1,15 +1,18 @@
 //! Handles that are used wrongly, or by somebody who never stops, and hold nobody else up.
 
 use std::cell::Cell;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use tollgate::{
     Command, Delivery, Endpoint, Engine, FailReason, Hint, ModelIndex, Nanos, Outcome, Receipt,
-    Request, Ticket, Worker,
+    Refusal, Request, Ticket, Worker,
 };
 
-use super::{by_hand, classes, dispatch, now, small, turn};
+use super::{by_hand, dispatch, must_recv, now, small, turn};
+use crate::common::classes;
 
 /// A shard that cancels more in each turn than a turn takes in.
 #[test]
@@ -153,8 +156,7 @@ fn a_batch_that_finds_no_room_publishes_what_it_holds_back() {
     assert_eq!(accepted.get(), 32, "after {} tries", tries.get());
 }
 
-/// Kind 107: threads that never stop cancelling and giving feedback do not keep the engine from
-/// closing.
+/// Threads that never stop cancelling and giving feedback do not keep the engine from closing.
 #[test]
 fn an_engine_closes_beside_threads_that_never_stop_talking() {
     let built = small().ingress_shards(2).worker(Worker::new(1)).build();
@@ -164,7 +166,7 @@ fn an_engine_closes_beside_threads_that_never_stop_talking() {
     let receipt = Receipt { ticket, attempt: 9 };
     let over = AtomicBool::new(false);
     let (ingress, egress) = (&mut built.ingress, &mut built.egress);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let goes_on = || !over.load(Ordering::Relaxed);
         for shard in ingress {
             scope.spawn(move || {
@@ -217,4 +219,67 @@ fn requests_for_nobody_come_back_in_the_same_turn() {
             other => panic!("{reason:?} was to come, not {other:?}"),
         }
     }
+}
+
+/// A thread that stands still in the middle of a batch: others pass it by, and no stop waits for it.
+#[test]
+fn a_thread_frozen_in_a_batch_holds_up_nobody() {
+    const OTHERS: u64 = 7;
+    const EACH: u64 = 10_000;
+    let builder = small().ingress_shards(8).slots(8 * 1_024);
+    let built = builder.worker(Worker::new(1)).build::<Option<u64>>();
+    let mut built = built.unwrap_or_else(|errors| panic!("{errors}"));
+    let mut first = built.ingress.remove(0);
+    let (frozen, thawed) = (Barrier::new(2), Barrier::new(2));
+    thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            let requests = (0..3).map(|number| {
+                if number == 2 {
+                    frozen.wait();
+                    thawed.wait();
+                }
+                Request::new(1, None)
+            });
+            let mut answers = Vec::new();
+            first.submit_batch(requests, |answer| {
+                answers.push(answer.map_err(|refused| refused.reason));
+            });
+            answers
+        });
+        frozen.wait();
+        for (shard, mut ingress) in (0..).zip(built.ingress) {
+            scope.spawn(move || {
+                for number in 0..EACH {
+                    let mut request = Request::new(1, Some(shard * EACH + number));
+                    while let Err(refused) = ingress.try_submit(request) {
+                        request = refused.request;
+                        thread::yield_now();
+                    }
+                }
+            });
+        }
+        let mut seen = vec![false; usize::try_from(OTHERS * EACH).expect("small")];
+        for _ in 0..OTHERS * EACH {
+            let dispatch = dispatch(Some(must_recv(&mut built.egress[0])));
+            built.egress[0].complete(dispatch.receipt());
+            let number = dispatch.payload.expect("the frozen thread's are held back");
+            let number = usize::try_from(number).expect("small");
+            assert!(
+                !std::mem::replace(&mut seen[number], true),
+                "{number} came twice"
+            );
+        }
+        let begun = now();
+        let stopped = built.engine.control().stop(Duration::ZERO);
+        assert_eq!(stopped, Ok(()));
+        assert_eq!(built.engine.join(), Ok(()));
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(5), "the stop took {took:?}");
+        thawed.wait();
+        let answers = sleeper.join().expect("it was only frozen");
+        assert!(answers[..2].iter().all(Result::is_ok));
+        assert_eq!(answers[2], Err(Refusal::Closed));
+    });
+    // What it held back was accepted, and never taken in.
+    assert_eq!(std::iter::from_fn(|| first.take_back()).count(), 2);
 }

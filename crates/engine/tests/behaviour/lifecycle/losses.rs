@@ -11,7 +11,7 @@ use tollgate::{
     Worker,
 };
 
-use crate::{Counted, Ledger, is_shutting_down, one_at_a_time, receive_all, small};
+use super::{Counted, Ledger, is_shutting_down, one_at_a_time, receive_all, small};
 
 /// A selector that panics when it is told to.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tollgate::{Built, Refusal, Request, Worker};
 
-use crate::{Counted, Ledger, one_at_a_time, receive_all, small};
+use super::{Counted, Ledger, one_at_a_time, receive_all, small};
 
 /// Submits from one thread while another stops; every accepted submission has an outcome or comes back.
 fn submit_against_stop<P: Send + 'static>(make: impl Fn() -> P + Sync, rounds: usize) {

@@ -37,10 +37,6 @@ impl Ledger {
         Entry { id, ledger }
     }
 
-    pub(crate) fn drops(&self, id: usize) -> u32 {
-        self.0.drops[id].load(SeqCst)
-    }
-
     /// How many payloads were dropped so far.
     pub(crate) fn dropped(&self) -> usize {
         let drops = self.0.drops.iter();

@@ -1,8 +1,6 @@
 //! Small tools for the tests of the engine: an engine that is turned by hand, deliveries as text,
 //! policies in a line per class, payloads that say where they end, and tests that may not hang.
 
-#![allow(dead_code, reason = "every test file uses a part")]
-
 pub(crate) mod draw;
 pub(crate) mod ledger;
 

@@ -1,11 +1,9 @@
 //! What the doorway settles: refusals, batches, prices under a changing worker table, names.
 
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use common::draw::Draw;
-use common::{FIRST, Hand, classes, of, one_at_a_time, open, pinned};
+use crate::common::draw::Draw;
+use crate::common::{FIRST, Hand, classes, of, one_at_a_time, open, pinned};
 use tollgate::policy::{Bucket, ClassPolicy, Profile, ProfileSpec};
 use tollgate::{
     Builder, Command, Endpoint, Hint, InvalidRequest, ModelIndex, Nanos, Part, Refusal, Request,
@@ -313,7 +311,12 @@ fn a_batch_is_answered_and_served_like_single_submissions() {
             for hand in [&mut one, &mut many] {
                 hand.settle();
                 let deliveries = hand.deliveries(0);
-                told.push(deliveries.iter().map(common::text).collect::<Vec<_>>());
+                told.push(
+                    deliveries
+                        .iter()
+                        .map(crate::common::text)
+                        .collect::<Vec<_>>(),
+                );
                 for delivery in deliveries {
                     if let tollgate::Delivery::Dispatch(dispatch) = delivery {
                         hand.egress[0].complete(dispatch.receipt());

@@ -5,7 +5,9 @@ use tollgate::{
     Request, State, Worker, WorkerId,
 };
 
-use super::{by_hand, classes, dispatch, draw, small, turn};
+use super::{by_hand, dispatch, small, turn};
+use crate::common::classes;
+use crate::common::draw::Draw;
 
 const MODEL: ModelIndex = ModelIndex(0);
 
@@ -56,11 +58,11 @@ fn requests_that_are_given_up_leave_nothing_booked() {
         builder.worker(Worker::new(id))
     });
     let (mut built, hand) = by_hand::<u64>(builder);
-    let mut draws = 5;
+    let mut draws = Draw(5);
     let mut most = 0;
     for half in 0..2 {
         for payload in 0..1_000 {
-            let tokens = 1 + u32::try_from(draw(&mut draws, 100)).expect("small");
+            let tokens = 1 + draws.small(100);
             built.ingress[0]
                 .try_submit(Request::new(tokens, payload))
                 .expect("there is room");
@@ -75,7 +77,7 @@ fn requests_that_are_given_up_leave_nothing_booked() {
             }
             while let Ok(Some(delivery)) = built.egress[0].try_recv() {
                 let receipt = dispatch(Some(delivery)).receipt();
-                if draw(&mut draws, 10) < 7 {
+                if draws.below(10) < 7 {
                     built.egress[0].prefill_done(receipt);
                 }
                 built.egress[0].complete(receipt);
@@ -162,7 +164,7 @@ fn a_completion_before_its_booking_is_stale_and_nothing_more() {
     const ROUNDS: u64 = 20_000;
     let (mut built, hand) = by_hand::<u64>(small().worker(Worker::new(1)));
     let releases = built.handles.releases();
-    let (mut draws, mut stale) = (7, 0);
+    let (mut draws, mut stale) = (Draw(7), 0);
     for round in 0..ROUNDS {
         let mut submit = || {
             let ticket = built.ingress[0].try_submit(Request::new(3, round));
@@ -171,7 +173,7 @@ fn a_completion_before_its_booking_is_stale_and_nothing_more() {
         // In another slot's name, whose next use is not known yet.
         let ticket = submit();
         let receipt = Receipt { ticket, attempt: 1 };
-        match draw(&mut draws, 3) {
+        match draws.below(3) {
             0 => {
                 // Taken in and dispatched in the turn that reads the letter after both.
                 releases.complete(receipt);

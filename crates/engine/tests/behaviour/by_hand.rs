@@ -1,10 +1,8 @@
 //! The core turned by hand: what one turn does, in which order, and how much of it; and that no shard
 //! holds up another.
 
-mod common;
-
-use common::draw::Draw;
-use common::{FIRST, Hand, SECOND, classes, of, one_at_a_time, open, pinned};
+use crate::common::draw::Draw;
+use crate::common::{FIRST, Hand, SECOND, classes, of, one_at_a_time, open, pinned};
 use tollgate::{Command, Engine, ModelIndex, Nanos, Request, Worker, WorkerId};
 
 #[test]

@@ -3,13 +3,16 @@
 
 mod accounts;
 mod control;
+mod cores;
 mod holdups;
+mod measure;
 mod rings;
+mod scale;
 mod wake;
 
 use std::time::{Duration, Instant};
 
-use tollgate::policy::{PolicyFile, Profile};
+use tollgate::policy::Profile;
 use tollgate::{
     Builder, ByHand, Clock, Delivery, Dispatch, EgressShard, Engine, ManualClock, Nanos,
 };
@@ -20,27 +23,6 @@ pub(crate) const FOR_EVER: Duration = Duration::from_secs(30);
 #[expect(clippy::disallowed_methods, reason = "a test's own watch")]
 pub(crate) fn now() -> Instant {
     Instant::now()
-}
-
-/// A profile of classes, each a family of its own, written as `name key: value, key: value`; the
-/// first is the default family.
-pub(crate) fn classes(lines: &[&str]) -> Profile {
-    let name = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
-    let mut text = format!(
-        "default_policy_family: {}\nuncached_isl_buckets: [{{min_tokens: 0, bucket: all}}]\n\
-         policy_classes:\n",
-        name(lines[0])
-    );
-    for line in lines {
-        let (name, keys) = line.split_once(' ').expect("a name and its keys");
-        text.push_str(&format!(
-            "- {{name: {name}, policy_family: {name}, cache_bucket: all, {keys}}}\n"
-        ));
-    }
-    let file = PolicyFile::parse("test.yaml", text.as_bytes());
-    file.unwrap_or_else(|errors| panic!("{errors}"))
-        .profile(None)
-        .clone()
 }
 
 /// A builder of a small engine with one class that always waits for room alone.
@@ -79,13 +61,4 @@ pub(crate) fn must_recv<P>(egress: &mut EgressShard<P>) -> Delivery<P> {
     let delivery = egress.recv_timeout(FOR_EVER);
     let delivery = delivery.unwrap_or_else(|closed| panic!("{closed}"));
     delivery.expect("nothing comes any more: a wake-up was lost")
-}
-
-/// `SplitMix64`, below `bound`.
-pub(crate) fn draw(state: &mut u64, bound: u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    (z ^ (z >> 31)) % bound
 }

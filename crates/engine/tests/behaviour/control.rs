@@ -380,3 +380,19 @@ fn a_snapshot_lists_no_more_than_it_was_asked_for() {
     assert_eq!((state.waiting, state.outstanding), (10, 1));
     assert_eq!(state.classes[0].lanes[0].entries.len(), 3);
 }
+
+#[test]
+fn a_taint_that_is_named_many_times_counts_once() {
+    let mut built = by_hand(&["a"], 1);
+    let control = built.handles.control();
+    let often = std::iter::repeat_n("gpu", 1_000).chain(["eu"]);
+    upsert(&mut built.core, &control, Worker::new(1).with_taints(often));
+    let request = Request {
+        require_taints: &["gpu", "eu"],
+        ..Request::new(1, 5)
+    };
+    built.ingress[0].try_submit(request).expect("there is room");
+    built.core.turn(Nanos(0));
+    let delivery = built.egress[0].try_recv().expect("open");
+    assert!(matches!(delivery, Some(Delivery::Dispatch(dispatch)) if dispatch.payload == 5));
+}

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tollgate::{Built, Closed, ControlError, Delivery, Refusal, Request, Worker};
 
-use crate::{is_shutting_down, one_at_a_time, receive_all, small};
+use super::{is_shutting_down, one_at_a_time, receive_all, small};
 
 #[test]
 fn s11_3_a_stop_without_drain_answers_what_waits_at_once_and_in_order() {
