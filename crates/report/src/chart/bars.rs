@@ -1,0 +1,145 @@
+//! Bars that lie: each category has its name on a line of its own, above its bars, so that long names
+//! have room.
+
+use maud::html;
+
+use super::svg::{self, WIDTH, unit};
+use super::{Axis, Figure, Key, SERIES_MAX};
+use crate::text::{cut, plain};
+
+/// How many categories are drawn; the figure notes how many are not.
+const CATEGORIES_MAX: usize = 32;
+/// Where bars begin and where the longest ends; its value stands behind it.
+const BEGIN: f64 = 4.0;
+const END: f64 = 392.0;
+const LABEL_HEIGHT: f64 = 20.0;
+const BAR_HEIGHT: f64 = 13.0;
+const GAP: f64 = 4.0;
+/// The most characters of a category's name.
+const NAME_CHARS: usize = 40;
+
+/// Where the bars of a category stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Below each other, from the same line.
+    Grouped,
+    /// Behind each other, each from the end of the one before.
+    Stacked,
+}
+
+/// A bar in each category.
+#[derive(Clone, Debug)]
+pub struct BarSeries {
+    /// What the legend calls it.
+    pub name: String,
+    /// The value of each category; one that is not finite has no bar.
+    pub values: Vec<f64>,
+}
+
+/// Bars by category.
+#[derive(Clone, Debug)]
+pub struct Bars {
+    /// What stands above.
+    pub title: String,
+    /// What the chart shows, for those who do not see it.
+    pub description: String,
+    /// The values.
+    pub axis: Axis,
+    /// The names of the categories.
+    pub categories: Vec<String>,
+    /// Filled the first, open the second, and so on in turn.
+    pub series: Vec<BarSeries>,
+    /// Where the bars stand.
+    pub layout: Layout,
+}
+
+/// A bar from one place to another, in units.
+struct Bar {
+    series: usize,
+    from: f64,
+    to: f64,
+    top: f64,
+    label: String,
+}
+
+impl Bars {
+    /// Draws the chart.
+    #[must_use]
+    pub fn figure(&self) -> Figure {
+        let shown = self.categories.len().min(CATEGORIES_MAX);
+        let mut figure = Figure {
+            title: self.title.clone(),
+            drawing: svg::nothing(&self.title, &self.description),
+            legend: Vec::new(),
+            notes: Vec::new(),
+        };
+        if shown == 0 || self.series.is_empty() {
+            return figure;
+        }
+        for (at, series) in self.series.iter().enumerate() {
+            figure.legend.push((key(at), at, series.name.clone()));
+        }
+        if shown < self.categories.len() {
+            figure.note(format!("{} of {} are shown.", shown, self.categories.len()));
+        }
+        let rows = match self.layout {
+            Layout::Grouped => svg::as_f64(self.series.len()),
+            Layout::Stacked => 1.0,
+        };
+        let pitch = LABEL_HEIGHT + rows * (BAR_HEIGHT + GAP) + GAP;
+        let height = pitch * svg::as_f64(shown) + 2.0 * GAP;
+        figure.drawing = html! {
+            svg class="chart" xmlns="http://www.w3.org/2000/svg" viewBox={"0 0 " (WIDTH) " " (unit(height))} role="img" {
+                title { (cut(&self.title, 120)) }
+                desc { (plain(&self.description)) }
+                @for (at, name) in self.categories.iter().take(shown).enumerate() {
+                    @let top = pitch * svg::as_f64(at);
+                    text class="name" x=(unit(BEGIN)) y=(unit(top + LABEL_HEIGHT - 4.0)) { (cut(name, NAME_CHARS)) }
+                    @for bar in self.bars(at, top + LABEL_HEIGHT) {
+                        path class={"bar" (if bar.series % 2 == 1 { " open" } else { "" }) " s" (bar.series % SERIES_MAX)}
+                            d={"M" (unit(bar.from)) " " (unit(bar.top)) "L" (unit(bar.to)) " " (unit(bar.top)) "L" (unit(bar.to)) " " (unit(bar.top + BAR_HEIGHT)) "L" (unit(bar.from)) " " (unit(bar.top + BAR_HEIGHT)) "Z"} {}
+                        text class="tick" x=(unit(bar.to + 5.0)) y=(unit(bar.top + BAR_HEIGHT - 2.0)) { (bar.label) }
+                    }
+                }
+                path class="axis" d={"M" (unit(BEGIN)) " " (unit(LABEL_HEIGHT)) "L" (unit(BEGIN)) " " (unit(height - 2.0 * GAP))} {}
+            }
+        };
+        figure
+    }
+
+    /// The bars of the category at `at`, the first of them at `top`.
+    fn bars(&self, at: usize, top: f64) -> Vec<Bar> {
+        let mut bars = Vec::new();
+        let mut sum = 0.0;
+        for (series, values) in self.series.iter().enumerate() {
+            let value = values.values.get(at).copied().unwrap_or(f64::NAN);
+            let (from, until) = match self.layout {
+                Layout::Grouped => (0.0, value),
+                Layout::Stacked => (sum, sum + value),
+            };
+            let (Some(from), Some(to)) = (self.axis.place(from), self.axis.place(until)) else {
+                continue;
+            };
+            let row = match self.layout {
+                Layout::Grouped => svg::as_f64(series),
+                Layout::Stacked => 0.0,
+            };
+            sum = until;
+            bars.push(Bar {
+                series,
+                from: BEGIN + from * (END - BEGIN),
+                to: BEGIN + to * (END - BEGIN),
+                top: top + row * (BAR_HEIGHT + GAP),
+                label: match self.layout {
+                    Layout::Grouped => self.axis.exact_label(value),
+                    Layout::Stacked => String::new(),
+                },
+            });
+        }
+        bars
+    }
+}
+
+fn key(at: usize) -> Key {
+    if at % 2 == 1 { Key::OpenBar } else { Key::Bar }
+}
