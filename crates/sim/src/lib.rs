@@ -6,18 +6,16 @@
 //! | [`oracle`] | a naive model of the rules, to compare the arbiter with |
 //! | [`differential`] | random operations on two machines, compared after every one |
 //! | [`scenario`] | the scenario protocol on the real arbiter |
-//! | [`worker`] | a modelled worker: how long prefill and decode take |
-//! | [`trace`] | recorded request traces |
+//! | [`worker`] | modelled workers: how long prefill and decode take, what their caches hold |
+//! | [`trace`] | recorded request traces, read and written |
 //! | [`replay`] | a trace through the real arbiter onto modelled workers |
 //! | [`demo`] | the premium and regular experiment |
-//! | [`report`] | tables, times and waits as text |
 
 pub mod demo;
 pub mod differential;
 pub mod oracle;
 pub mod protocol;
 pub mod replay;
-pub mod report;
 pub mod scenario;
 pub mod trace;
 pub mod worker;

@@ -7,11 +7,11 @@
 
 mod render;
 
-use tollgate_arbiter::{ClassIndex, Dispatch, Nanos};
+use tollgate_arbiter::{Dispatch, Nanos};
 use tollgate_policy::{Arbitration, Bucket, ClassPolicy, Profile, ProfileSpec};
+use tollgate_report::Recording;
 
-use crate::replay::{Arrival, Observer, Setup, SimulationError, simulate};
-use crate::report::Waits;
+use crate::replay::{Arrival, Live, Observer, Setup, SimulationError, simulate};
 use crate::worker::WorkerModel;
 
 /// Requests of each class.
@@ -44,7 +44,7 @@ pub struct ArmResult {
     /// Regular requests that were not complete when the last premium one was.
     pub regular_left: u64,
     /// How long the requests of each class waited for their dispatch.
-    pub waits: [Waits; 2],
+    pub waits: [Recording; 2],
 }
 
 /// All arms, as the demo shows them; its `Display` is a text for a newcomer.
@@ -98,16 +98,14 @@ impl Demo {
 /// ```
 pub fn run_arm(arm: Arm) -> Result<ArmResult, SimulationError> {
     let profile = profile(arm);
-    let arrivals: Vec<Arrival<'_>> = CLASSES
-        .into_iter()
-        .flat_map(|family| (0..REQUESTS_EACH).map(move |_| family))
-        .map(|family| Arrival {
-            at: Nanos(0),
-            family,
-            prompt_tokens: PROMPT_TOKENS,
-            output_tokens: 1,
-        })
-        .collect();
+    let families = CLASSES.into_iter();
+    let families = families.flat_map(|family| (0..REQUESTS_EACH).map(move |_| family));
+    let arrivals = families.map(|family| Arrival {
+        family: Some(family),
+        prompt_tokens: PROMPT_TOKENS,
+        output_tokens: 1,
+        ..Arrival::default()
+    });
     let setup = Setup {
         profile: &profile,
         seed: 0,
@@ -116,9 +114,10 @@ pub fn run_arm(arm: Arm) -> Result<ArmResult, SimulationError> {
             ..WorkerModel::default()
         },
         workers: 1,
+        clock: None,
     };
-    let mut record = Record::default();
-    simulate(&setup, &arrivals, &mut record)?;
+    let mut record = Record::new();
+    simulate(&setup, arrivals, u64::from(2 * REQUESTS_EACH), &mut record)?;
     Ok(record.into_result(arm))
 }
 
@@ -139,14 +138,21 @@ fn profile(arm: Arm) -> Profile {
 }
 
 /// Who completed, in order, and who waited how long.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Record {
     /// By request: 0 premium, 1 regular.
     completed: Vec<usize>,
-    waits: [Waits; 2],
+    waits: [Recording; 2],
 }
 
 impl Record {
+    fn new() -> Self {
+        Self {
+            completed: Vec::new(),
+            waits: CLASSES.map(|class| Recording::new(class, "wait", class)),
+        }
+    }
+
     fn into_result(self, arm: Arm) -> ArmResult {
         let count = |completed: &[usize], class: usize| {
             completed.iter().filter(|&&of| of == class).count() as u64
@@ -163,14 +169,13 @@ impl Record {
 }
 
 impl Observer for Record {
-    fn dispatched(&mut self, dispatch: &Dispatch<u32>) {
-        let ClassIndex(class) = dispatch.class;
+    fn dispatched(&mut self, request: &Live<'_>, dispatch: &Dispatch<u32>) {
         let wait = dispatch.dispatched_at.saturating_sub(dispatch.submitted_at);
-        self.waits[usize::from(class)].record(wait);
+        self.waits[usize::from(request.class.0)].record(wait.0);
     }
 
-    fn completed(&mut self, request: u32) {
-        self.completed.push(usize::from(request >= REQUESTS_EACH));
+    fn completed(&mut self, request: &Live<'_>, _: Nanos) {
+        self.completed.push(usize::from(request.class.0));
     }
 }
 

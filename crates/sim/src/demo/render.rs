@@ -5,7 +5,8 @@ use std::fmt;
 use tollgate_policy::Arbitration;
 
 use super::{ArmResult, Demo, PROMPT_TOKENS, REQUESTS_EACH, SEQUENCES, THRESHOLD};
-use crate::report::Table;
+use tollgate_report::Recording;
+use tollgate_report::text::{Side, Table, seconds};
 
 impl fmt::Display for Demo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -17,19 +18,19 @@ impl fmt::Display for Demo {
              gives a class its quantum of tokens to spend. Who is served first?\n"
         )?;
         let heads = [
-            "quanta",
-            "mode",
-            "first 320",
-            "by quanta",
-            "regular left",
-            "premium p50",
-            "max",
-            "regular p50",
-            "max",
+            ("quanta", Side::Left),
+            ("mode", Side::Left),
+            ("first 320", Side::Right),
+            ("by quanta", Side::Right),
+            ("regular left", Side::Right),
+            ("premium p50", Side::Right),
+            ("max", Side::Right),
+            ("regular p50", Side::Right),
+            ("max", Side::Right),
         ];
         let mut table = Table::new(&heads);
         for result in &self.results {
-            table.row(cells(result));
+            table.row(&cells(result));
         }
         writeln!(f, "{table}")?;
         writeln!(
@@ -110,11 +111,19 @@ fn cells(result: &ArmResult) -> Vec<String> {
         format!("{premium} : {regular}"),
         format!("{promised} : {}", total - promised),
         result.regular_left.to_string(),
-        premium_waits.quantile(0.5),
-        premium_waits.longest(),
-        regular_waits.quantile(0.5),
-        regular_waits.longest(),
+        median(premium_waits),
+        longest(premium_waits),
+        median(regular_waits),
+        longest(regular_waits),
     ]
+}
+
+fn median(waits: &Recording) -> String {
+    seconds(waits.quantile(0.5).unwrap_or(0))
+}
+
+fn longest(waits: &Recording) -> String {
+    seconds(waits.max().unwrap_or(0))
 }
 
 fn quanta(result: &ArmResult) -> String {

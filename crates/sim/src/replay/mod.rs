@@ -1,35 +1,41 @@
 //! A recorded trace through the real arbiter onto modelled workers.
 //!
 //! Each row of the trace becomes one request: it arrives at the row's time divided by the speed,
-//! names a family drawn by the families' shares, brings the row's prompt tokens (none of them
-//! cached) and generates the row's output tokens. [`simulate`] plays them in virtual time, and a
-//! [`ReplayReport`] says what became of each class's requests and whether the classes that had to
-//! share got what their quanta promise.
+//! names a family that rules or the row itself give it, brings the row's prompt tokens and generates
+//! its output tokens. What of its prompt is cached follows from the blocks that the row names and the
+//! modelled caches of the workers, or is the row's own number. [`run`] plays them in virtual time and
+//! says what became of each class's requests, what the workers did, and whether the classes that had
+//! to share got what their quanta promise.
 //!
-//! The report adds up or there is none: every row has exactly one fate, and the tokens that the
-//! arbiter charged are the costs of the requests that ran.
+//! The account adds up or there is none: every row has exactly one fate, the tokens that the arbiter
+//! charged are the costs of the requests that ran, and no worker did more than time allows.
 
+mod arrivals;
 mod families;
-mod render;
+mod recorder;
 mod simulation;
+mod stopwatch;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod timeline;
 
-pub use families::{FamilyShare, equal_shares, known_names};
-pub use simulation::{Arrival, Finish, Observer, Setup, SimulationError, simulate};
-pub use tally::ClassTally;
+pub use families::{FamilyRule, Rule, equal_shares, known_names};
+pub use simulation::{Arrival, Finish, Live, Observer, Setup, SimulationError, simulate};
 
-use tollgate_arbiter::{Nanos, State};
+use tollgate_arbiter::Nanos;
 use tollgate_policy::{Bucket, ClassPolicy, Profile, ProfileSpec};
+use tollgate_report::replay::{Fact, ReplayRun, Totals};
+use tollgate_report::text::seconds;
 
-use crate::report::seconds;
-use crate::trace::{Trace, TraceRow};
+use self::arrivals::Arrivals;
+use self::recorder::Recorder;
+use self::tally::Tally;
+use crate::trace::Trace;
+use crate::trace::native::Record;
 use crate::worker::WorkerModel;
-use families::Draws;
-use tally::Tally;
 
-/// What a replay is told beside its trace.
+/// What a replay is told beside its trace and policy.
 #[derive(Clone, Debug)]
 pub struct ReplayOptions {
     /// How many modelled workers there are, at least 1.
@@ -38,33 +44,32 @@ pub struct ReplayOptions {
     pub model: WorkerModel,
     /// How much faster than recorded the requests arrive: finite, above 0.
     pub speed: f64,
+    /// How often the trace is played, one round after the other.
+    pub repeat: u64,
     /// Seed of the families' draws and of the selector `power_of_two`.
     pub seed: u64,
-    /// The families that requests name; at least one.
-    pub families: Vec<FamilyShare>,
+    /// Which families requests name; without any the policy's default.
+    pub families: Vec<FamilyRule>,
+    /// Rows that name a family themselves keep it.
+    pub keeps_families: bool,
+    /// Shares go by [`TraceRow::key`](crate::trace::TraceRow::key) instead of by chance.
+    pub is_by_key: bool,
+    /// Nanoseconds on a clock that runs, to measure what the arbiter takes.
+    pub clock: Option<fn() -> u64>,
 }
 
 /// What became of a trace.
 #[derive(Debug)]
-pub struct ReplayReport {
-    /// The policy's classes, in its order.
-    pub classes: Vec<ClassTally>,
-    /// Requests in the trace.
-    pub requests: usize,
-    /// Their prompt tokens.
-    pub prompt_tokens: u64,
-    /// Their output tokens.
-    pub output_tokens: u64,
-    /// When the last request arrived.
-    pub last_arrival: Nanos,
-    /// When the last token was out.
-    pub finish: Nanos,
-    /// Dispatches at which two or more classes were backlogged.
-    pub contended: u64,
-    options: ReplayOptions,
+pub struct Replay {
+    /// The account, to be told.
+    pub run: ReplayRun,
+    /// How many requests arrived.
+    pub requests: u64,
+    /// About how long the arbiter's calls took by [`ReplayOptions::clock`], in nanoseconds.
+    pub arbiter_ns: u64,
 }
 
-/// Why there is no report.
+/// Why there is no account.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
@@ -75,9 +80,17 @@ pub enum ReplayError {
     #[error(
         "virtual time ran out at {}, the latest that 64 bits of nanoseconds hold: too long or slow a \
          trace, or prompts too large",
-        seconds(Nanos::MAX)
+        seconds(u64::MAX)
     )]
     OutOfTime,
+    /// More rows than can be counted.
+    #[error("{rows} rows {repeat} times are more than 64 bits count")]
+    TooOften {
+        /// Rows of the trace.
+        rows: u64,
+        /// How often it was to be played.
+        repeat: u64,
+    },
     /// The totals do not add up, which is a fault of Tollgate.
     #[error("the totals do not add up: {0}")]
     Unbalanced(String),
@@ -103,128 +116,139 @@ pub fn default_policy() -> Profile {
     .expect("the built-in policy is valid")
 }
 
-/// Plays `trace` under `profile`.
+/// Plays `trace` under `profile`, which the account calls `policy`.
 ///
 /// # Errors
 /// Where the arbiter cannot hold it, the clock cannot, or the totals do not add up.
 pub fn run(
+    policy: &str,
     profile: &Profile,
     trace: &Trace,
-    options: ReplayOptions,
-) -> Result<ReplayReport, ReplayError> {
-    let mut draws = Draws::new(&options.families, options.seed);
-    let arrival = |row: &TraceRow| Arrival {
-        at: at_speed(row.at, options.speed),
-        family: draws.next_family(),
-        prompt_tokens: row.prompt_tokens,
-        output_tokens: row.output_tokens,
-    };
-    let arrivals: Vec<Arrival<'_>> = trace.rows.iter().map(arrival).collect();
+    options: &ReplayOptions,
+) -> Result<Replay, ReplayError> {
+    let mut tally = Tally::new(profile, options.workers);
+    let finish = play(profile, trace, options, &mut tally)?;
+    let account = tally.balance(&finish.state);
+    account.map_err(ReplayError::Unbalanced)?;
+    tally.capacity(finish.at).map_err(ReplayError::Unbalanced)?;
+    Ok(Replay {
+        requests: finish.arrived,
+        arbiter_ns: finish.arbiter_ns,
+        run: told(policy, tally, &finish, options),
+    })
+}
+
+/// Plays `trace` under `profile` and says what arrived, as a trace that can be replayed: with the
+/// families that were given, and what was found cached.
+///
+/// # Errors
+/// As [`run`].
+pub fn record(
+    profile: &Profile,
+    trace: &Trace,
+    options: &ReplayOptions,
+) -> Result<Vec<Record>, ReplayError> {
+    let mut recorder = Recorder::default();
+    play(profile, trace, options, &mut recorder)?;
+    Ok(recorder.records)
+}
+
+fn play(
+    profile: &Profile,
+    trace: &Trace,
+    options: &ReplayOptions,
+    observer: &mut impl Observer,
+) -> Result<Finish, ReplayError> {
     let setup = Setup {
         profile,
         seed: options.seed,
         model: options.model,
         workers: options.workers,
+        clock: options.clock,
     };
-    let mut tally = Tally::new(profile, arrivals.len());
-    let finish = simulate(&setup, &arrivals, &mut tally)?;
+    let count = Arrivals::count(trace, options)?;
+    let finish = simulate(&setup, Arrivals::new(trace, options), count, observer)?;
     if finish.at == Nanos::MAX {
         return Err(ReplayError::OutOfTime);
     }
-    balance(&tally, &arrivals, &finish.state).map_err(ReplayError::Unbalanced)?;
-    Ok(ReplayReport {
-        requests: arrivals.len(),
-        prompt_tokens: arrivals
-            .iter()
-            .map(|row| u64::from(row.prompt_tokens))
-            .sum(),
-        output_tokens: arrivals
-            .iter()
-            .map(|row| u64::from(row.output_tokens))
-            .sum(),
-        last_arrival: arrivals.last().map_or(Nanos(0), |last| last.at),
-        finish: finish.at,
-        contended: tally.contended,
-        classes: tally.classes,
-        options,
-    })
+    Ok(finish)
 }
 
-/// Recorded time to virtual time; saturates.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "a time of up to 104 days is exact, and the cast of a float saturates"
-)]
-fn at_speed(at: Nanos, speed: f64) -> Nanos {
-    Nanos((at.0 as f64 / speed).round() as u64)
-}
-
-/// Every request has one fate, nothing is left over, and the arbiter's account is ours.
-fn balance(tally: &Tally, arrivals: &[Arrival<'_>], state: &State) -> Result<(), String> {
-    let same = |what: &str, ours: u64, theirs: u64| {
-        if ours == theirs {
-            Ok(())
-        } else {
-            Err(format!("{what}: {ours} against {theirs}"))
-        }
+/// What a tally comes to.
+fn told(policy: &str, tally: Tally, finish: &Finish, options: &ReplayOptions) -> ReplayRun {
+    let Tally {
+        classes,
+        workers,
+        timeline,
+        contended,
+        arrived,
+        last_arrival,
+    } = tally;
+    let classes: Vec<_> = classes.into_iter().map(tally::ClassTally::finish).collect();
+    let workers: Vec<_> = (workers.into_iter().zip(&finish.evicted_blocks))
+        .map(|(worker, &evicted)| worker.finish(evicted))
+        .collect();
+    let names = classes.iter().map(|class| class.name.as_str());
+    let timeline = timeline.tracks(names, workers.iter().map(|worker| worker.name.clone()));
+    let sum = |of: fn(&tollgate_report::replay::ClassRun) -> u64| classes.iter().map(of).sum();
+    let totals = Totals {
+        requests: arrived,
+        completed: sum(|class| class.completed),
+        prompt_tokens: sum(|class| class.prompt_tokens),
+        cached_tokens: sum(|class| class.cached_tokens),
+        charged_tokens: sum(|class| class.charged_tokens),
+        output_tokens: sum(|class| class.output_tokens),
+        last_arrival_ns: last_arrival.0,
+        finish_ns: finish.at.0,
+        contended_dispatches: contended,
     };
-    let sum = |of: fn(&ClassTally) -> u64| tally.classes.iter().map(of).sum::<u64>();
-    same(
-        "requests without exactly one fate",
-        tally.unsettled() as u64,
-        0,
-    )?;
-    same(
-        "rows and requests with a fate",
-        arrivals.len() as u64,
-        sum(|class| class.requests),
-    )?;
-    same(
-        "requests that wait or run at the end",
-        state.waiting + state.outstanding,
-        0,
-    )?;
-    same(
-        "dispatched and completed",
-        sum(|class| class.dispatched),
-        sum(|class| class.completed),
-    )?;
-    let mut costs = vec![0; tally.classes.len()];
-    for (request, class) in tally.ran() {
-        costs[class] += u64::from(arrivals[request].prompt_tokens.max(1));
+    let fates: u64 = classes.iter().map(|class| class.requests).sum();
+    let notes = vec![
+        format!(
+            "Balance: {arrived} rows, {fates} outcomes; {} tokens charged, the costs of the requests \
+             that ran.",
+            totals.charged_tokens
+        ),
+        format!(
+            "Shares are measured over the {contended} dispatches before which requests of two or more \
+             classes waited; a class is entitled to its quantum's part of the quanta of the classes \
+             that waited. Credit ends when a class runs empty, so shares settle where they queue \
+             throughout: raise the speed to see it."
+        ),
+    ];
+    ReplayRun {
+        policy: policy.to_owned(),
+        settings: settings(options),
+        totals,
+        classes,
+        workers,
+        timeline,
+        notes,
     }
-    for ((ours, theirs), costs) in tally.classes.iter().zip(&state.classes).zip(costs) {
-        let name = &ours.name;
-        let counters = &theirs.counters;
-        let of_class = |what: &str| format!("{what} of class {name}");
-        same(
-            &of_class("dispatched"),
-            ours.dispatched,
-            counters.dispatched,
-        )?;
-        same(
-            &of_class("tokens charged"),
-            ours.charged_tokens,
-            counters.charged_tokens,
-        )?;
-        same(
-            &of_class("tokens charged and costs"),
-            ours.charged_tokens,
-            costs,
-        )?;
-        same(
-            &of_class("rejected"),
-            ours.rejected,
-            counters.rejected.iter().sum(),
-        )?;
-        same(&of_class("expired"), ours.expired, counters.expired)?;
-        same(
-            &of_class("failed"),
-            ours.failed,
-            counters.failed.iter().sum(),
-        )?;
-    }
-    Ok(())
+}
+
+fn settings(options: &ReplayOptions) -> Vec<Fact> {
+    let model = &options.model;
+    let number = |number: Option<u64>| number.map_or("unlimited".to_owned(), |n| n.to_string());
+    let families = options.families.iter();
+    let families = families.map(|family| format!("{}={}", family.name, family.rule));
+    let families: Vec<String> = families.collect();
+    let facts = [
+        ("speed", options.speed.to_string()),
+        ("rounds", options.repeat.to_string()),
+        ("seed", options.seed.to_string()),
+        ("families", families.join(", ")),
+        ("workers", options.workers.to_string()),
+        ("sequences a worker", model.sequences.to_string()),
+        ("batched tokens", model.max_batched_tokens.to_string()),
+        ("KV tokens", number(model.kv_tokens)),
+        ("cache blocks of 512", model.cache_blocks.to_string()),
+        ("prefill of T new tokens", model.prefill.to_string()),
+        ("decode step", seconds(model.decode_step.0)),
+    ];
+    let fact = |(name, value): (&str, String)| Fact {
+        name: name.to_owned(),
+        value,
+    };
+    facts.map(fact).into()
 }

@@ -1,43 +1,15 @@
-//! What became of a replay's requests, class by class.
+//! What became of a replay's requests, class by class and worker by worker.
 
-use tollgate_arbiter::{ClassIndex, Dispatch, Outcome};
-use tollgate_policy::Profile;
+use tollgate_arbiter::{Dispatch, FailReason, LimitKind, Nanos, Outcome, State};
+use tollgate_policy::{ClassPolicy, Profile};
+use tollgate_report::Recording;
+use tollgate_report::replay::{ClassRun, Count, WorkerRun};
 
-use super::simulation::Observer;
-use crate::report::Waits;
+use super::simulation::{Live, Observer};
+use super::timeline::Timeline;
+use crate::worker::Batch;
 
-/// One class's part of a replay.
-#[derive(Clone, Debug, Default)]
-pub struct ClassTally {
-    /// Its name.
-    pub name: String,
-    /// Uncached tokens per turn.
-    pub quantum: u64,
-    /// Requests whose fate was decided here.
-    pub requests: u64,
-    /// Requests that ran.
-    pub dispatched: u64,
-    /// Requests that ran to their last token.
-    pub completed: u64,
-    /// What the requests that ran cost, in uncached tokens.
-    pub charged_tokens: u64,
-    /// Refused by a limit.
-    pub rejected: u64,
-    /// Expired while they waited.
-    pub expired: u64,
-    /// Could run nowhere.
-    pub failed: u64,
-    /// How long those that ran had waited.
-    pub waits: Waits,
-    /// Tokens dispatched while this class and another were backlogged.
-    pub served_tokens: u64,
-    /// What its quantum entitles it to of everything dispatched in the same intervals, in tokens.
-    pub entitled_tokens: f64,
-    /// Requests that wait now.
-    waiting: u64,
-}
-
-/// Counts outcomes and the service of backlogged classes.
+/// Counts outcomes, the service of backlogged classes, and what workers do.
 ///
 /// A class is *backlogged* at a dispatch if it had a request waiting just before. A dispatch counts
 /// for the shares if at least two classes were; each of these is then entitled to its quantum's
@@ -45,128 +17,316 @@ pub struct ClassTally {
 #[derive(Debug)]
 pub(super) struct Tally {
     pub(super) classes: Vec<ClassTally>,
-    requests: Vec<Track>,
+    pub(super) workers: Vec<WorkerTally>,
+    pub(super) timeline: Timeline,
     /// Dispatches that counted for the shares.
     pub(super) contended: u64,
+    pub(super) arrived: u64,
+    pub(super) last_arrival: Nanos,
 }
 
-/// What is known of one request.
-#[derive(Clone, Copy, Debug, Default)]
-struct Track {
-    class: usize,
-    waits: bool,
-    ran: bool,
-    /// How often its fate was reported.
-    fates: u32,
+/// One class's part of a replay.
+#[derive(Debug)]
+pub(super) struct ClassTally {
+    pub(super) run: ClassRun,
+    rejected: [u64; LimitKind::ALL.len()],
+    failed: [u64; FailReason::ALL.len()],
+    /// The costs of what was dispatched, by our own account.
+    costs: u64,
+    /// Requests that wait now.
+    waiting: u64,
+}
+
+/// One worker's part.
+#[derive(Debug)]
+pub(super) struct WorkerTally {
+    pub(super) run: WorkerRun,
+    running: u32,
+    busy_since: Nanos,
 }
 
 impl Tally {
-    pub(super) fn new(profile: &Profile, requests: usize) -> Self {
-        let class = |class: &tollgate_policy::ClassPolicy| ClassTally {
-            name: class.name.to_string(),
-            quantum: class.quantum,
-            ..ClassTally::default()
+    pub(super) fn new(profile: &Profile, workers: u32) -> Self {
+        let classes: Vec<ClassTally> = profile.classes().iter().map(class).collect();
+        let worker = |number: u32| WorkerTally {
+            run: WorkerRun {
+                name: (number + 1).to_string(),
+                requests: 0,
+                prefill_tokens: 0,
+                cached_tokens: 0,
+                output_tokens: 0,
+                busy_ns: 0,
+                prefill_ns: 0,
+                peak_sequences: 0,
+                evicted_blocks: 0,
+            },
+            running: 0,
+            busy_since: Nanos(0),
         };
         Self {
-            classes: profile.classes().iter().map(class).collect(),
-            requests: vec![Track::default(); requests],
+            timeline: Timeline::new(classes.len(), workers as usize),
+            classes,
+            workers: (0..workers).map(worker).collect(),
             contended: 0,
+            arrived: 0,
+            last_arrival: Nanos(0),
         }
-    }
-
-    /// How many requests have no fate or more than one; 0 in a sound run.
-    pub(super) fn unsettled(&self) -> usize {
-        self.requests
-            .iter()
-            .filter(|track| track.fates != 1)
-            .count()
-    }
-
-    /// Which requests ran, by number, each with its class's place.
-    pub(super) fn ran(&self) -> impl Iterator<Item = (usize, usize)> {
-        let ran = self
-            .requests
-            .iter()
-            .enumerate()
-            .filter(|(_, track)| track.ran);
-        ran.map(|(request, track)| (request, track.class))
-    }
-
-    /// A request has its fate; its class.
-    fn settle(&mut self, request: u32, class: ClassIndex) -> &mut ClassTally {
-        let track = &mut self.requests[request as usize];
-        let tally = &mut self.classes[usize::from(class.0)];
-        tally.waiting -= u64::from(track.waits);
-        tally.requests += 1;
-        *track = Track {
-            class: usize::from(class.0),
-            waits: false,
-            ran: track.ran,
-            fates: track.fates + 1,
-        };
-        tally
     }
 
     #[expect(
         clippy::cast_precision_loss,
         reason = "shares are told to a hundredth of a per cent"
     )]
-    fn share_out(&mut self, cost: u64, served: ClassIndex) {
+    fn share_out(&mut self, cost: u64, served: usize, now: Nanos) {
         let backlogged = |class: &&mut ClassTally| class.waiting > 0;
-        let count = self
-            .classes
-            .iter()
-            .filter(|class| class.waiting > 0)
-            .count();
+        let (mut count, mut quanta) = (0, 0.0);
+        for class in self.classes.iter_mut().filter(backlogged) {
+            count += 1;
+            quanta += class.run.quantum as f64;
+        }
         if count < 2 {
             return;
         }
-        let quanta: f64 = self
-            .classes
-            .iter_mut()
-            .filter(backlogged)
-            .map(|class| class.quantum as f64)
-            .sum();
-        for class in self.classes.iter_mut().filter(backlogged) {
-            class.entitled_tokens += cost as f64 * class.quantum as f64 / quanta;
+        for (at, class) in self.classes.iter_mut().enumerate() {
+            if class.waiting > 0 {
+                let tokens = cost as f64 * class.run.quantum as f64 / quanta;
+                class.run.entitled_tokens += tokens;
+                self.timeline.entitled(at, now, tokens);
+            }
         }
-        self.classes[usize::from(served.0)].served_tokens += cost;
+        self.classes[served].run.served_tokens += cost;
+        self.timeline.served(served, now, cost);
         self.contended += 1;
+    }
+
+    /// A request has its fate; its class.
+    fn settle(&mut self, request: &Live<'_>, now: Nanos) -> &mut ClassTally {
+        let at = usize::from(request.class.0);
+        if request.was_queued {
+            self.timeline.left(at, now);
+        }
+        let class = &mut self.classes[at];
+        class.waiting -= u64::from(request.was_queued);
+        class.run.requests += 1;
+        class.run.prompt_tokens += u64::from(request.arrival.prompt_tokens);
+        class
+    }
+
+    /// Every request has one fate, nothing is left over, and the arbiter's account is ours.
+    pub(super) fn balance(&self, state: &State) -> Result<(), String> {
+        let sum = |of: fn(&ClassTally) -> u64| self.classes.iter().map(of).sum::<u64>();
+        let fates = sum(|class| class.run.requests);
+        same("requests and requests with a fate", self.arrived, fates)?;
+        let left = state.waiting + state.outstanding;
+        same("requests that wait or run at the end", left, 0)?;
+        let dispatched = sum(|class| class.run.dispatched);
+        let completed = sum(|class| class.run.completed);
+        same("dispatched and completed", dispatched, completed)?;
+        let ran = self.workers.iter().map(|worker| worker.run.requests).sum();
+        same("dispatched and run by a worker", dispatched, ran)?;
+        for (ours, theirs) in self.classes.iter().zip(&state.classes) {
+            let counters = &theirs.counters;
+            let of_class = |what: &str| format!("{what} of class {}", ours.run.name);
+            for (what, ours, theirs) in [
+                ("dispatched", ours.run.dispatched, counters.dispatched),
+                (
+                    "tokens charged",
+                    ours.run.charged_tokens,
+                    counters.charged_tokens,
+                ),
+                (
+                    "tokens charged and costs",
+                    ours.run.charged_tokens,
+                    ours.costs,
+                ),
+                ("expired", ours.run.expired, counters.expired),
+                (
+                    "rejected",
+                    ours.rejected.iter().sum(),
+                    counters.rejected.iter().sum(),
+                ),
+                (
+                    "failed",
+                    ours.failed.iter().sum(),
+                    counters.failed.iter().sum(),
+                ),
+            ] {
+                same(&of_class(what), ours, theirs)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// No worker did more than time allows.
+    pub(super) fn capacity(&self, finish: Nanos) -> Result<(), String> {
+        for WorkerTally { run, .. } in &self.workers {
+            if run.prefill_ns > run.busy_ns || run.busy_ns > finish.0 {
+                return Err(format!(
+                    "worker {}: {} ns of prefill in {} ns busy in {} ns",
+                    run.name, run.prefill_ns, run.busy_ns, finish.0
+                ));
+            }
+        }
+        Ok(())
     }
 }
 
+fn same(what: &str, ours: u64, theirs: u64) -> Result<(), String> {
+    if ours == theirs {
+        Ok(())
+    } else {
+        Err(format!("{what}: {ours} against {theirs}"))
+    }
+}
+
+fn class(policy: &ClassPolicy) -> ClassTally {
+    let name = &policy.name;
+    let recording = |what: &str, whose: &str| {
+        let tag = format!("{name}.{}", what.replace(' ', "_"));
+        Recording::new(&tag, what, &format!("{whose} class {name}"))
+    };
+    ClassTally {
+        run: ClassRun {
+            name: name.to_string(),
+            quantum: policy.quantum,
+            requests: 0,
+            dispatched: 0,
+            completed: 0,
+            prompt_tokens: 0,
+            cached_tokens: 0,
+            charged_tokens: 0,
+            output_tokens: 0,
+            expired: 0,
+            rejected: Vec::new(),
+            failed: Vec::new(),
+            served_tokens: 0,
+            entitled_tokens: 0.0,
+            wait: recording("wait", "all dispatched requests of"),
+            wait_queued: recording("wait queued", "dispatched requests that had to wait, of"),
+            first_token: recording("first token", "all dispatched requests of"),
+        },
+        rejected: [0; _],
+        failed: [0; _],
+        costs: 0,
+        waiting: 0,
+    }
+}
+
+impl ClassTally {
+    /// What is told of it.
+    pub(super) fn finish(mut self) -> ClassRun {
+        let counts = |codes: &[&str], counts: &[u64]| {
+            let nonzero = codes.iter().zip(counts).filter(|(_, count)| **count > 0);
+            let count = |(code, &count): (&&str, &u64)| Count {
+                code: (*code).to_owned(),
+                count,
+            };
+            nonzero.map(count).collect()
+        };
+        self.run.rejected = counts(&LimitKind::ALL.map(LimitKind::code), &self.rejected);
+        self.run.failed = counts(&FailReason::ALL.map(FailReason::code), &self.failed);
+        self.run
+    }
+}
+
+impl WorkerTally {
+    /// What is told of it; so many blocks of its cache made room for others.
+    pub(super) fn finish(self, evicted_blocks: u64) -> WorkerRun {
+        WorkerRun {
+            evicted_blocks,
+            ..self.run
+        }
+    }
+}
+
+/// Where `wanted` stands in the list of all.
+fn place<T: PartialEq>(all: &[T], wanted: &T) -> usize {
+    let place = all.iter().position(|known| known == wanted);
+    place.expect("the list has every variant")
+}
+
 impl Observer for Tally {
-    fn queued(&mut self, request: u32, class: ClassIndex) {
-        self.requests[request as usize].waits = true;
-        self.classes[usize::from(class.0)].waiting += 1;
+    fn arrived(&mut self, request: &Live<'_>) {
+        self.arrived += 1;
+        self.last_arrival = request.arrival.at;
     }
 
-    fn dispatched(&mut self, dispatch: &Dispatch<u32>) {
+    fn queued(&mut self, request: &Live<'_>) {
+        let at = usize::from(request.class.0);
+        self.classes[at].waiting += 1;
+        self.timeline.queued(at, request.arrival.at);
+    }
+
+    fn dispatched(&mut self, request: &Live<'_>, dispatch: &Dispatch<u32>) {
+        let now = dispatch.dispatched_at;
         let cost = u64::from(dispatch.snapshot.cost());
-        self.share_out(cost, dispatch.class);
-        self.requests[dispatch.payload as usize].ran = true;
-        let class = self.settle(dispatch.payload, dispatch.class);
-        class.dispatched += 1;
-        class.charged_tokens += cost;
-        class
-            .waits
-            .record(dispatch.dispatched_at.saturating_sub(dispatch.submitted_at));
+        let at = usize::from(request.class.0);
+        self.share_out(cost, at, now);
+        let wait = now.saturating_sub(dispatch.submitted_at);
+        self.timeline.waited(at, now, wait);
+        let class = self.settle(request, now);
+        class.run.dispatched += 1;
+        class.run.charged_tokens += cost;
+        let uncached = request.arrival.prompt_tokens - request.told_cached;
+        class.costs += u64::from(uncached.max(1));
+        class.run.wait.record(wait.0);
+        if wait.0 > 0 {
+            class.run.wait_queued.record(wait.0);
+        }
     }
 
-    fn ended(&mut self, request: u32, class: ClassIndex, outcome: Outcome) {
-        let class = self.settle(request, class);
+    fn ended(&mut self, request: &Live<'_>, outcome: Outcome, now: Nanos) {
+        let class = self.settle(request, now);
         match outcome {
-            Outcome::Rejected(_) => class.rejected += 1,
-            Outcome::Expired => class.expired += 1,
-            Outcome::Failed(_) => class.failed += 1,
+            Outcome::Rejected(rejection) => {
+                class.rejected[place(&LimitKind::ALL, &rejection.kind)] += 1;
+            }
+            Outcome::Expired => class.run.expired += 1,
+            Outcome::Failed(reason) => class.failed[place(&FailReason::ALL, &reason)] += 1,
             Outcome::Cancelled | Outcome::ShuttingDown => {
                 unreachable!("a replay cancels nothing and does not stop")
             }
         }
     }
 
-    fn completed(&mut self, request: u32) {
-        let class = self.requests[request as usize].class;
-        self.classes[class].completed += 1;
+    fn begun(&mut self, batch: &Batch<'_, '_>, live: &[Live<'_>], now: Nanos) {
+        let worker = &mut self.workers[batch.worker];
+        if worker.running == 0 {
+            worker.busy_since = now;
+        }
+        let mut computed = 0;
+        for running in batch.requests {
+            let found = u64::from(running.found_tokens);
+            let class = live[running.job.request as usize].class;
+            self.classes[usize::from(class.0)].run.cached_tokens += found;
+            worker.running += 1;
+            worker.run.requests += 1;
+            worker.run.cached_tokens += found;
+            computed += u64::from(running.new_tokens());
+        }
+        worker.run.prefill_tokens += computed;
+        worker.run.prefill_ns += batch.ends.saturating_sub(now).0;
+        worker.run.peak_sequences = worker.run.peak_sequences.max(worker.running);
+        self.timeline.computed(batch.worker, now, computed);
+    }
+
+    fn first_token(&mut self, request: &Live<'_>, now: Nanos) {
+        let class = &mut self.classes[usize::from(request.class.0)];
+        let since = now.saturating_sub(request.arrival.at);
+        class.run.first_token.record(since.0);
+    }
+
+    fn completed(&mut self, request: &Live<'_>, now: Nanos) {
+        let output = u64::from(request.arrival.output_tokens);
+        let class = &mut self.classes[usize::from(request.class.0)];
+        class.run.completed += 1;
+        class.run.output_tokens += output;
+        let worker = &mut self.workers[request.worker];
+        worker.run.output_tokens += output;
+        worker.running -= 1;
+        if worker.running == 0 {
+            worker.run.busy_ns += now.saturating_sub(worker.busy_since).0;
+            self.timeline.busy(request.worker, worker.busy_since, now);
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use tollgate_arbiter::{ClassIndex, State};
 use tollgate_policy::Arbitration;
 
-use crate::report::counted;
+use tollgate_report::text::counted;
 
 /// What a selection would do in the present state.
 #[derive(Debug)]

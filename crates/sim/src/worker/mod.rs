@@ -3,25 +3,35 @@
 //! The model is small on purpose: enough to make requests queue, finish and make room the way a
 //! real inference server does, and simple enough to compute by hand.
 //!
-//! 1. A worker holds at most [`WorkerModel::sequences`] sequences. What is handed to it beyond that
-//!    waits inside it, first come, first served.
-//! 2. A worker that is not in a prefill takes *everything* that waits inside it, up to the sequence
-//!    limit, as one batch. The batch's prefill takes [`PrefillTime::of`] the sum of its new tokens
-//!    (prompt tokens that the worker does not hold in its cache).
+//! 1. A worker holds at most [`WorkerModel::sequences`] sequences, and, where
+//!    [`WorkerModel::kv_tokens`] is given, sequences whose prompts and outputs are at most so many
+//!    tokens together. What is handed to it beyond that waits inside it, first come, first served; a
+//!    sequence that is larger than the whole runs alone.
+//! 2. A worker that is not in a prefill takes what waits inside it, in order, as one batch: up to the
+//!    limits of 1, and up to [`WorkerModel::max_batched_tokens`] new tokens, but one request at least.
+//!    *New* are the prompt tokens that it does not find in its cache when the batch begins. The batch's
+//!    prefill takes [`PrefillTime::of`] the sum of its new tokens.
 //! 3. At the end of the prefill each request of the batch reports [`Step::PrefillDone`], in the
-//!    order in which they were handed over. The prefill produced the first output token.
+//!    order in which they were handed over. The prefill produced the first output token, and the
+//!    blocks of its prompts are in the cache from then on.
 //! 4. Each further output token takes one [`WorkerModel::decode_step`]. After the last one the
 //!    request reports [`Step::Complete`] and its sequence is free. A request of zero or one output
 //!    tokens completes with its prefill.
 //! 5. Decoding goes on beside the next prefill; neither slows the other down.
+//! 6. The cache remembers the [`WorkerModel::cache_blocks`] blocks of 512 prompt tokens that were used
+//!    last. What is found there is the longest beginning of a prompt, less than all of it: the last
+//!    token is always computed. A request whose trace names no blocks finds what the trace says.
 //!
 //! All times are whole nanoseconds computed with integers, so equal input gives equal output on
-//! every machine. What is deliberately absent: memory pressure, preemption, cache eviction, and a
-//! decode time that depends on the batch.
+//! every machine. What is deliberately absent: preemption, blocks that are held while they are in use,
+//! and a decode time that depends on the batch.
 
+mod cache;
 mod pool;
 
-pub use pool::{Job, Pool, Step};
+pub use pool::{Batch, Job, Pool, Running, Step};
+
+use std::fmt;
 
 use tollgate_arbiter::Nanos;
 
@@ -45,6 +55,34 @@ impl Default for PrefillTime {
             per_token_squared_as: 420_998_900,
             per_token_as: 15_183_440_000_000,
             base_as: 16_501_420_000_000_000,
+        }
+    }
+}
+
+impl fmt::Display for PrefillTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = |attoseconds: u64| Decimal(attoseconds);
+        write!(
+            f,
+            "{} T^2 + {} T + {} ms",
+            millis(self.per_token_squared_as),
+            millis(self.per_token_as),
+            millis(self.base_as)
+        )
+    }
+}
+
+/// Attoseconds as milliseconds, with all digits.
+struct Decimal(u64);
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const PER_MILLI: u64 = 1_000_000_000_000_000;
+        let digits = format!("{:015}", self.0 % PER_MILLI);
+        write!(f, "{}", self.0 / PER_MILLI)?;
+        match digits.trim_end_matches('0') {
+            "" => Ok(()),
+            digits => write!(f, ".{digits}"),
         }
     }
 }
@@ -81,9 +119,14 @@ pub struct WorkerModel {
     /// The time of one decode step, whatever the batch. Default 10 ms, a round figure for a
     /// mid-sized model.
     pub decode_step: Nanos,
-    /// What the worker tells the arbiter as its `max_batched_tokens`, in tokens: the base of
-    /// thresholds that are given as a fraction. It does not limit a batch. Default 8,192.
+    /// New tokens of one prefill batch; the arbiter is told it as well, as the base of thresholds that
+    /// are given as a fraction. Default 8,192.
     pub max_batched_tokens: u64,
+    /// Prompt and output tokens of all sequences together. Default: unlimited.
+    pub kv_tokens: Option<u64>,
+    /// Blocks of 512 prompt tokens that the prefix cache holds; 0: there is none. Default 2,048, a
+    /// million tokens.
+    pub cache_blocks: u32,
 }
 
 impl Default for WorkerModel {
@@ -93,6 +136,8 @@ impl Default for WorkerModel {
             prefill: PrefillTime::default(),
             decode_step: Nanos::from_millis(10),
             max_batched_tokens: 8_192,
+            kv_tokens: None,
+            cache_blocks: 2_048,
         }
     }
 }
@@ -118,6 +163,20 @@ mod tests {
         assert_eq!(prefill.of(1), Nanos(16_516_604));
         // 2048 tokens: 1.7658 + 31.0957 + 16.5014 ms.
         assert_eq!(prefill.of(2_048), Nanos(49_362_902));
+    }
+
+    #[test]
+    fn prefill_time_is_written_as_its_polynomial() {
+        assert_eq!(
+            PrefillTime::default().to_string(),
+            "0.0000004209989 T^2 + 0.01518344 T + 16.50142 ms"
+        );
+        let flat = PrefillTime {
+            per_token_squared_as: 0,
+            per_token_as: 0,
+            base_as: 80_000_000_000_000_000,
+        };
+        assert_eq!(flat.to_string(), "0 T^2 + 0 T + 80 ms");
     }
 
     #[test]
