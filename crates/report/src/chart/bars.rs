@@ -16,7 +16,7 @@ const LABEL_HEIGHT: f64 = 20.0;
 const BAR_HEIGHT: f64 = 13.0;
 const GAP: f64 = 4.0;
 /// The most characters of a category's name.
-const NAME_CHARS: usize = 40;
+const NAME_CHARS: usize = 30;
 
 /// Where the bars of a category stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
