@@ -10,6 +10,8 @@ use crate::Recording;
 
 /// Rows for each half of the distance that remains to 100 %.
 const TICKS_PER_HALF: u32 = 5;
+/// How many steps each bucket has at three significant digits.
+const SUB_BUCKETS: u32 = 2_048;
 
 /// In what the values of a distribution are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +114,3 @@ pub fn write(out: &mut impl io::Write, recording: &Recording, unit: Unit) -> io:
         SUB_BUCKETS
     )
 }
-
-/// How many steps each bucket has at three significant digits.
-const SUB_BUCKETS: u32 = 2_048;

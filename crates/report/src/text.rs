@@ -6,7 +6,7 @@
 use std::fmt;
 
 /// The most characters that [`cell`] leaves of a text.
-pub const CELL_CHARS_MAX: usize = 60;
+pub const CELL_CHARS_MAX: usize = 120;
 
 /// `text` as one cell shows it: made [`plain`], and cut to [`CELL_CHARS_MAX`] characters, the last an
 /// ellipsis where more was there.
@@ -14,7 +14,7 @@ pub const CELL_CHARS_MAX: usize = 60;
 /// ```
 /// # use tollgate_report::text::cell;
 /// assert_eq!(cell("premium"), "premium");
-/// assert_eq!(cell(&"p".repeat(10_000)).chars().count(), 60);
+/// assert_eq!(cell(&"p".repeat(10_000)).chars().count(), 120);
 /// ```
 #[must_use]
 pub fn cell(text: &str) -> String {
@@ -274,10 +274,10 @@ mod tests {
     fn hostile_names_stay_in_their_cell() {
         let mut table = Table::new(&[("class", Side::Left), ("n", Side::Right)]);
         table.row(&["é\n\u{202e}\u{0}".repeat(1 << 14), "1".to_owned()]);
-        table.row(&["e".repeat(60), "2".to_owned()]);
+        table.row(&["e".repeat(120), "2".to_owned()]);
         let text = table.to_string();
         assert_eq!(text.lines().count(), 3);
-        assert!(text.lines().all(|line| line.chars().count() == 63));
+        assert!(text.lines().all(|line| line.chars().count() == 123));
         assert!(!text.contains(['\u{202e}', '\u{0}']));
     }
 }

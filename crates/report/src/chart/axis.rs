@@ -3,7 +3,7 @@
 use crate::text;
 
 /// The most powers of ten that a logarithmic axis spans.
-const DECADES_MAX: i32 = 8;
+const DECADES_MAX: i32 = 5;
 /// How many intervals between ticks a linear axis has at most.
 const TICKS: f64 = 5.0;
 
@@ -121,7 +121,7 @@ impl Axis {
         let step = self.step();
         let ticks = (0..=20u32).map(|at| f64::from(at) * step);
         ticks
-            .take_while(|&value| value <= self.high * (1.0 + 1e-9))
+            .take_while(|&value| value.is_finite() && value <= self.high * (1.0 + 1e-9))
             .map(|value| (self.place(value).unwrap_or(0.0), self.label(value)))
             .collect()
     }
@@ -129,13 +129,12 @@ impl Axis {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "the ends are powers of ten, at most eight apart"
+        reason = "the ends are powers of ten, at most five apart"
     )]
     fn decades(&self) -> Vec<(f64, String)> {
         let count = (self.high / self.low).log10().round() as usize;
-        let every = if count > 5 { 2 } else { 1 };
         let mut ticks = Vec::new();
-        for at in (0..=count).step_by(every) {
+        for at in 0..=count {
             let place = at as f64 / count as f64;
             let label = self.label(self.low * 10f64.powi(at as i32));
             let label = if at == 0 {

@@ -1,7 +1,7 @@
 //! Bars that lie: each category has its name on a line of its own, above its bars, so that long names
 //! have room.
 
-use maud::html;
+use maud::{Markup, html};
 
 use super::svg::{self, WIDTH, unit};
 use super::{Axis, Figure, Key, SERIES_MAX};
@@ -16,7 +16,7 @@ const LABEL_HEIGHT: f64 = 20.0;
 const BAR_HEIGHT: f64 = 13.0;
 const GAP: f64 = 4.0;
 /// The most characters of a category's name.
-const NAME_CHARS: usize = 40;
+const NAME_CHARS: usize = 30;
 
 /// Where the bars of a category stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,24 @@ struct Bar {
     label: String,
 }
 
+impl Bar {
+    fn markup(&self) -> Markup {
+        let (top, bottom) = (self.top, self.top + BAR_HEIGHT);
+        let corners = [
+            (self.from, top),
+            (self.to, top),
+            (self.to, bottom),
+            (self.from, bottom),
+        ];
+        let open = if self.series % 2 == 1 { " open" } else { "" };
+        html! {
+            path class={"bar" (open) " s" (self.series % SERIES_MAX)}
+                d={(svg::path(&corners.map(Some))) "Z"} {}
+            text class="tick" x=(unit(self.to + 5.0)) y=(unit(bottom - 2.0)) { (self.label) }
+        }
+    }
+}
+
 impl Bars {
     /// Draws the chart.
     #[must_use]
@@ -88,20 +106,18 @@ impl Bars {
         };
         let pitch = LABEL_HEIGHT + rows * (BAR_HEIGHT + GAP) + GAP;
         let height = pitch * svg::as_f64(shown) + 2.0 * GAP;
+        let view = format!("0 0 {WIDTH} {}", unit(height));
         figure.drawing = html! {
-            svg class="chart" xmlns="http://www.w3.org/2000/svg" viewBox={"0 0 " (WIDTH) " " (unit(height))} role="img" {
+            svg class="chart" xmlns=(svg::NAMESPACE) viewBox=(view) role="img" {
                 title { (cut(&self.title, 120)) }
                 desc { (plain(&self.description)) }
                 @for (at, name) in self.categories.iter().take(shown).enumerate() {
-                    @let top = pitch * svg::as_f64(at);
-                    text class="name" x=(unit(BEGIN)) y=(unit(top + LABEL_HEIGHT - 4.0)) { (cut(name, NAME_CHARS)) }
-                    @for bar in self.bars(at, top + LABEL_HEIGHT) {
-                        path class={"bar" (if bar.series % 2 == 1 { " open" } else { "" }) " s" (bar.series % SERIES_MAX)}
-                            d={"M" (unit(bar.from)) " " (unit(bar.top)) "L" (unit(bar.to)) " " (unit(bar.top)) "L" (unit(bar.to)) " " (unit(bar.top + BAR_HEIGHT)) "L" (unit(bar.from)) " " (unit(bar.top + BAR_HEIGHT)) "Z"} {}
-                        text class="tick" x=(unit(bar.to + 5.0)) y=(unit(bar.top + BAR_HEIGHT - 2.0)) { (bar.label) }
+                    @let top = pitch * svg::as_f64(at) + LABEL_HEIGHT;
+                    text class="name" x=(unit(BEGIN)) y=(unit(top - 4.0)) {
+                        (cut(name, NAME_CHARS))
                     }
+                    @for bar in self.bars(at, top) { (bar.markup()) }
                 }
-                path class="axis" d={"M" (unit(BEGIN)) " " (unit(LABEL_HEIGHT)) "L" (unit(BEGIN)) " " (unit(height - 2.0 * GAP))} {}
             }
         };
         figure
@@ -142,4 +158,35 @@ impl Bars {
 
 fn key(at: usize) -> Key {
     if at % 2 == 1 { Key::OpenBar } else { Key::Bar }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chart::Unit;
+
+    #[test]
+    fn stacked_bars_follow_each_other_and_what_is_no_number_has_none() {
+        let series = |value: f64| BarSeries {
+            name: "s".to_owned(),
+            values: vec![value],
+        };
+        let bars = Bars {
+            title: "t".to_owned(),
+            description: "d".to_owned(),
+            axis: Axis::linear(Unit::Count, [10.0]),
+            categories: vec!["c".to_owned()],
+            series: vec![series(3.0), series(f64::NAN), series(5.0)],
+            layout: Layout::Stacked,
+        };
+        let drawn = bars.bars(0, 0.0);
+        assert_eq!(
+            drawn.iter().map(|bar| bar.series).collect::<Vec<_>>(),
+            [0, 2]
+        );
+        assert!((drawn[0].from - BEGIN).abs() < 1e-9);
+        assert!((drawn[0].to - drawn[1].from).abs() < 1e-9);
+        assert!((drawn[1].to - (BEGIN + 0.8 * (END - BEGIN))).abs() < 1e-9);
+        assert!((drawn[0].top - drawn[1].top).abs() < 1e-9);
+    }
 }

@@ -4,6 +4,7 @@ use maud::html;
 
 use super::svg::{self, Points};
 use super::{Axis, Figure, Key, SERIES_MAX};
+use crate::text::cut;
 
 /// One line of [`Lines`].
 #[derive(Clone, Debug)]
@@ -68,13 +69,13 @@ impl Lines<'_> {
                 }
             }
             @for (series, first, _) in &lines {
-                path class={"line s" (series.slot % SERIES_MAX)} data-name=(crate::text::cut(&series.name, 24)) d=(svg::path(first)) {}
+                path class={"line s" (series.slot % SERIES_MAX)} data-name=(cut(&series.name, 24))
+                    d=(svg::path(first)) {}
             }
         };
-        if let (Some((strong, thin)), Some((series, ..))) = (self.styles, lines.first()) {
-            let slot = series.slot;
-            legend.push((Key::Line, slot, format!("strong: {strong}")));
-            legend.push((Key::Thin, slot, format!("thin: {thin}")));
+        if let Some((strong, thin)) = self.styles {
+            legend.push((Key::AnyLine, 0, format!("strong: {strong}")));
+            legend.push((Key::AnyThin, 0, format!("thin: {thin}")));
         }
         let ticks = self.x.ticks();
         Figure {
@@ -160,11 +161,8 @@ impl Bands {
 
 /// The area between two lines, in one closed piece for each stretch without a gap.
 fn area(low: &[Option<(f64, f64)>], high: &[Option<(f64, f64)>]) -> String {
-    let pairs: Vec<Option<((f64, f64), (f64, f64))>> = low
-        .iter()
-        .zip(high)
-        .map(|(low, high)| Some(((*low)?, (*high)?)))
-        .collect();
+    let pairs = low.iter().zip(high);
+    let pairs: Vec<_> = pairs.map(|(low, high)| low.zip(*high)).collect();
     let mut d = String::new();
     for stretch in pairs.split(Option::is_none) {
         let stretch: Vec<_> = stretch.iter().flatten().collect();

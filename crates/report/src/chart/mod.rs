@@ -83,6 +83,10 @@ impl Slots {
 enum Key {
     Line,
     Thin,
+    /// A line of any series.
+    AnyLine,
+    /// A thin line of any series.
+    AnyThin,
     Area,
     Bar,
     OpenBar,
@@ -132,6 +136,8 @@ fn key_markup(key: Key, slot: usize) -> Markup {
             @match key {
                 Key::Line => path class={"line s" (slot)} d="M1 6L29 6" {},
                 Key::Thin => path class={"thin s" (slot)} d="M1 6L29 6" {},
+                Key::AnyLine => path class="line ink" d="M1 6L29 6" {},
+                Key::AnyThin => path class="thin ink" d="M1 6L29 6" {},
                 Key::Area => path class={"area s" (slot)} d="M1 1L29 1L29 11L1 11Z" {},
                 Key::Bar => path class={"bar s" (slot)} d="M1 2L29 2L29 10L1 10Z" {},
                 Key::OpenBar => path class={"bar open s" (slot)} d="M1 2L29 2L29 10L1 10Z" {},

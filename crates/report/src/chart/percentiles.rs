@@ -66,7 +66,8 @@ impl Percentiles<'_> {
             .collect();
         let inside = html! {
             @for (curve, points) in &drawn {
-                path class={"line s" (curve.slot % SERIES_MAX)} data-name=(cut(curve.name, 24)) d=(svg::path(points)) {}
+                path class={"line s" (curve.slot % SERIES_MAX)} data-name=(cut(curve.name, 24))
+                    d=(svg::path(points)) {}
             }
         };
         let drawing = if drawn.is_empty() {
@@ -100,9 +101,9 @@ impl Percentiles<'_> {
 
     fn ticks(&self) -> Vec<(f64, String)> {
         let label = |at: u32| match at {
-            0 => "0 %".to_owned(),
-            1 => "90 %".to_owned(),
-            2 => "99 %".to_owned(),
+            0 => "0".to_owned(),
+            1 => "90".to_owned(),
+            2 => "99".to_owned(),
             _ => format!("99.{}", "9".repeat(at as usize - 2)),
         };
         let place = |at: u32| f64::from(at) / f64::from(self.nines);
@@ -132,5 +133,35 @@ impl Percentiles<'_> {
     fn point(&self, share: f64, nanos: Option<u64>) -> Option<(f64, f64)> {
         let value = svg::as_f64(usize::try_from(nanos?).unwrap_or(usize::MAX));
         Some((x_at(self.place(share)), y_at(self.y.place(value)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chart::Unit;
+
+    #[test]
+    fn a_curve_goes_right_and_up_to_the_longest() {
+        let mut recording = Recording::new("x", "wait", "all");
+        (0..5_000u64).for_each(|at| recording.record(at * at));
+        let chart = Percentiles {
+            title: String::new(),
+            description: String::new(),
+            nines: nines([recording.count()]),
+            y: Axis::log(Unit::Time, [1e3, 24_990_001.0]),
+            curves: Vec::new(),
+        };
+        let points: Vec<(f64, f64)> = chart.points(&recording).into_iter().flatten().collect();
+        assert!(points.len() > 50);
+        assert!(points.is_sorted_by(|a, b| a.0 <= b.0 && a.1 >= b.1));
+        assert!((points[0].0 - x_at(0.0)).abs() < 1e-9);
+        let &(x, y) = points.last().expect("not empty");
+        assert!(
+            (x - x_at(1.0)).abs() < 1e-9,
+            "half of one in 5,000 is the fourth nine"
+        );
+        let top = chart.y.place(24_990_001.0).expect("finite");
+        assert!((y - y_at(top)).abs() < 1e-9);
     }
 }

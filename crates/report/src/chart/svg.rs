@@ -10,6 +10,8 @@ use maud::{Markup, html};
 use super::Axis;
 use crate::text::{cut, plain};
 
+/// What makes a drawing one of SVG where it stands alone.
+pub(super) const NAMESPACE: &str = "http://www.w3.org/2000/svg";
 /// The width of every drawing.
 pub(super) const WIDTH: f64 = 480.0;
 /// The height of those that have a y axis.
@@ -50,17 +52,23 @@ pub(super) fn frame(
 ) -> Markup {
     let view = format!("0 0 {WIDTH} {HEIGHT}");
     html! {
-        svg class="chart" xmlns="http://www.w3.org/2000/svg" viewBox=(view) role="img"
+        svg class="chart" xmlns=(NAMESPACE) viewBox=(view) role="img"
             data-x=(data_x) data-y=(y.data()) {
             title { (cut(title, 120)) }
             desc { (plain(description)) }
             @for (place, label) in y.ticks() {
-                path class="grid" d={"M" (unit(LEFT)) " " (unit(y_at(place))) "L" (unit(RIGHT)) " " (unit(y_at(place)))} {}
-                text class="tick" x=(unit(LEFT - 6.0)) y=(unit(y_at(place) + 4.0)) text-anchor="end" { (label) }
+                @let y = y_at(place);
+                path class="grid" d=(segment((LEFT, y), (RIGHT, y))) {}
+                text class="tick" x=(unit(LEFT - 6.0)) y=(unit(y + 4.0)) text-anchor="end" {
+                    (label)
+                }
             }
             @for (place, label) in x_ticks {
-                path class="grid" d={"M" (unit(x_at(*place))) " " (unit(TOP)) "L" (unit(x_at(*place))) " " (unit(BOTTOM))} {}
-                text class="tick" x=(unit(x_at(*place))) y=(unit(BOTTOM + 20.0)) text-anchor=(anchor(*place)) { (label) }
+                @let x = x_at(*place);
+                path class="grid" d=(segment((x, TOP), (x, BOTTOM))) {}
+                text class="tick" x=(unit(x)) y=(unit(BOTTOM + 20.0)) text-anchor=(anchor(*place)) {
+                    (label)
+                }
             }
             (inside)
         }
@@ -70,12 +78,16 @@ pub(super) fn frame(
 /// A drawing that says that there is nothing to draw.
 pub(super) fn nothing(title: &str, description: &str) -> Markup {
     html! {
-        svg class="chart" xmlns="http://www.w3.org/2000/svg" viewBox={"0 0 " (WIDTH) " 60"} role="img" {
+        svg class="chart" xmlns=(NAMESPACE) viewBox={"0 0 " (WIDTH) " 60"} role="img" {
             title { (cut(title, 120)) }
             desc { (plain(description)) }
             text class="tick" x=(unit(WIDTH / 2.0)) y="34" text-anchor="middle" { "nothing to show" }
         }
     }
+}
+
+fn segment(from: (f64, f64), to: (f64, f64)) -> String {
+    path(&[Some(from), Some(to)])
 }
 
 /// Labels at the right edge end there, so that none is cut off.

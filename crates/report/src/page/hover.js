@@ -15,7 +15,7 @@
   function told(axis, number) {
     if (axis.scale === "nines") { return "p" + Number((100 * number).toPrecision(7)); }
     if (axis.unit === "share") { return (100 * number).toFixed(1) + " %"; }
-    if (axis.unit === "count") { return String(Number(number.toPrecision(3))); }
+    if (axis.unit === "count") { return String(Math.round(Number(number.toPrecision(3)))); }
     var units = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
     for (var at = 0; at < units.length; at += 1) {
       if (number >= units[at][0]) { return Number((number / units[at][0]).toPrecision(3)) + " " + units[at][1]; }
@@ -68,7 +68,7 @@
       });
       tip.textContent = lines.join("\n");
       tip.style.display = "block";
-      tip.style.top = svg.offsetTop + figure.querySelector("figcaption").offsetHeight + 8 + "px";
+      tip.style.top = figure.querySelector("figcaption").offsetHeight + 12 + "px";
       var at = event.clientX - box.left;
       var room = box.width - tip.offsetWidth;
       tip.style.left = Math.max(0, at + 14 > room ? Math.min(at - tip.offsetWidth - 14, room) : at + 14) + "px";

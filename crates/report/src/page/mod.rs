@@ -77,7 +77,7 @@ impl Page {
                     main {
                         h1 { bdi { (title) } }
                         @if !self.command.is_empty() {
-                            pre class="command" tabindex="0" { code { (cut(&self.command, TEXT_CHARS)) } }
+                            pre class="command" { code { (cut(&self.command, TEXT_CHARS)) } }
                         }
                         (facts(&self.facts))
                         @for section in &self.sections { (section.markup()) }

@@ -18,6 +18,9 @@ use crate::text::{counted, cut};
 /// The most characters of a name in the title of a chart.
 const NAME_CHARS: usize = 28;
 
+/// The values of a strong line and of a thin one, which may be empty.
+type Strands = (Vec<f64>, Vec<f64>);
+
 /// What all charts of a report have in common.
 struct Plots<'a> {
     report: &'a ReplayReport,
@@ -117,11 +120,7 @@ impl<'a> Plots<'a> {
     }
 
     /// A series for each class with a slot, and one for the sum of the rest, named as such.
-    fn by_class(
-        &self,
-        run: &ReplayRun,
-        values: &dyn Fn(&ClassTrack) -> (Vec<f64>, Vec<f64>),
-    ) -> Vec<Series> {
+    fn by_class(&self, run: &ReplayRun, values: &dyn Fn(&ClassTrack) -> Strands) -> Vec<Series> {
         let mut series = Vec::new();
         let mut rest: Option<Series> = None;
         for track in &run.timeline.classes {

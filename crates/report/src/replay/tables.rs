@@ -5,10 +5,13 @@
 
 use super::{ClassRun, Count, ReplayReport, ReplayRun, WorkerRun};
 use crate::Recording;
-use crate::text::{Side, Table, duration_or_dash, grouped, percent};
+use crate::text::{Side, Table, cut, duration_or_dash, grouped, percent};
 
 /// How the sum over all classes is called.
 const ALL: &str = "all classes";
+
+/// The most characters of a name.
+const NAME_CHARS: usize = 40;
 
 /// The names of all classes, each once, in the order in which they first appear.
 pub(super) fn class_names(report: &ReplayReport) -> Vec<&str> {
@@ -38,9 +41,9 @@ fn table(report: &ReplayReport, what: &str, others: &[(&str, Side)]) -> Table {
 }
 
 fn row(report: &ReplayReport, run: &ReplayRun, name: &str, others: Vec<String>) -> Vec<String> {
-    let mut cells = vec![name.to_owned()];
+    let mut cells = vec![cut(name, NAME_CHARS)];
     if report.runs.len() > 1 {
-        cells.push(run.policy.clone());
+        cells.push(cut(&run.policy, NAME_CHARS));
     }
     cells.extend(others);
     cells
@@ -101,12 +104,12 @@ pub(super) fn classes(report: &ReplayReport) -> Table {
             ("share served", Side::Right),
             ("entitled", Side::Right),
             ("wait p50", Side::Right),
-            ("p90", Side::Right),
-            ("p99", Side::Right),
-            ("p99.9", Side::Right),
-            ("max", Side::Right),
+            ("wait p90", Side::Right),
+            ("wait p99", Side::Right),
+            ("wait p99.9", Side::Right),
+            ("wait max", Side::Right),
             ("first token p50", Side::Right),
-            ("p99", Side::Right),
+            ("first token p99", Side::Right),
             ("outcomes", Side::Left),
             ("limits hit", Side::Left),
         ],
@@ -223,10 +226,10 @@ pub(super) fn queued(report: &ReplayReport) -> Table {
             ("had to wait", Side::Right),
             ("of dispatched", Side::Right),
             ("wait p50", Side::Right),
-            ("p90", Side::Right),
-            ("p99", Side::Right),
-            ("p99.9", Side::Right),
-            ("max", Side::Right),
+            ("wait p90", Side::Right),
+            ("wait p99", Side::Right),
+            ("wait p99.9", Side::Right),
+            ("wait max", Side::Right),
         ],
     );
     for name in class_names(report) {

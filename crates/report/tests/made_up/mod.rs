@@ -1,4 +1,9 @@
 //! A made-up report: a number of classes under two policies, with a burst in the middle.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "what is made up may be rounded"
+)]
 
 use std::f64::consts::PI;
 
@@ -43,12 +48,8 @@ fn fact(name: &str, value: &str) -> Fact {
     }
 }
 
-fn recording(tag: &str, name: &str, population: String) -> Recording {
-    Recording::new(tag, name, &population)
-}
-
 /// A report of `classes` classes under two policies in `steps` steps.
-pub fn report(classes: usize, steps: usize) -> ReplayReport {
+pub(crate) fn report(classes: usize, steps: usize) -> ReplayReport {
     ReplayReport {
         title: "Replay of a made-up hour".to_owned(),
         command: "tollgate replay made-up.csv --policy fair.yaml --policy arrival.yaml --speed 8 \
@@ -155,93 +156,99 @@ fn class_run(
     };
     let (share, longest) = treatment(fair, class, classes);
     let due = treatment(true, class, classes).0;
-    let tag = |what: &str| format!("{policy}.{name}.{what}");
-    let mut wait = recording(&tag("wait"), "wait", format!("requests of class {name}"));
-    let mut wait_queued = recording(
-        &tag("wait_queued"),
-        "wait",
-        format!("requests of class {name} that had to wait"),
-    );
-    let mut first_token = recording(
-        &tag("first_token"),
-        "time to first token",
-        format!("requests of class {name} that put out a token"),
-    );
+    let mut run = empty_class(policy, &name, class);
     let mut track = ClassTrack {
-        name: name.clone(),
+        name,
         ..ClassTrack::default()
     };
-    let mut dispatched = 0;
     for at in 0..steps {
         let load = load(at, steps);
-        let mut waits: Vec<u64> = Vec::new();
-        for _ in 0..(load * 16.0 * (0.5 + draw.next())) as usize {
-            let is_queued = draw.next() < load;
-            let nanos = if is_queued {
-                longest * load * load * draw.next().powi(3)
-            } else {
-                0.0
-            };
-            waits.push(nanos as u64);
-            wait.record(nanos as u64);
-            if is_queued {
-                wait_queued.record(nanos as u64);
-            }
-            first_token.record((nanos + 4e7 + 3e8 * draw.next().powi(2)) as u64);
-        }
-        dispatched += waits.len() as u64;
-        waits.sort_unstable();
-        let rank = |q: f64| {
-            waits
-                .get((q * waits.len() as f64) as usize)
-                .copied()
-                .unwrap_or(0)
-        };
-        track.wait.push(Quantiles {
-            count: waits.len() as u64,
-            p50_ns: rank(0.5),
-            p99_ns: rank(0.99),
-            max_ns: waits.last().copied().unwrap_or(0),
-        });
+        track.wait.push(dispatch(&mut run, load, longest, draw));
         let queue = load * load * longest / 1e8 * (0.7 + 0.6 * draw.next());
         track.waiting_max.push(queue as u64);
         let both = if load > 0.3 { 40_000.0 * load } else { 0.0 };
-        track
-            .served_tokens
-            .push((both * share * (0.8 + 0.4 * draw.next())) as u64);
+        let served = both * share * (0.8 + 0.4 * draw.next());
+        track.served_tokens.push(served as u64);
         track.entitled_tokens.push(both * due);
     }
-    let refused = if class % 4 == 2 { dispatched / 40 } else { 0 };
+    let dispatched = run.wait.count();
     let count = |code: &str, count: u64| Count {
         code: code.to_owned(),
         count,
     };
-    let run = ClassRun {
-        name,
-        quantum: QUANTA[class % 4],
-        requests: dispatched + refused + 12,
-        dispatched,
-        completed: dispatched.saturating_sub(3),
-        prompt_tokens: dispatched * 900,
-        cached_tokens: dispatched * 210,
-        charged_tokens: dispatched * 1_020,
-        output_tokens: dispatched * 140,
-        expired: 12,
-        rejected: if refused > 0 {
-            vec![count("queue_full", refused)]
-        } else {
-            Vec::new()
-        },
-        failed: if dispatched >= 3 {
-            vec![count("worker_lost", 3)]
-        } else {
-            Vec::new()
-        },
-        served_tokens: track.served_tokens.iter().sum(),
-        entitled_tokens: track.entitled_tokens.iter().sum(),
-        wait,
-        wait_queued,
-        first_token,
-    };
+    let refused = if class % 4 == 2 { dispatched / 40 } else { 0 };
+    if refused > 0 {
+        run.rejected.push(count("queue_full", refused));
+    }
+    if dispatched >= 3 {
+        run.failed.push(count("worker_lost", 3));
+    }
+    run.requests = dispatched + refused + run.expired;
+    run.dispatched = dispatched;
+    run.completed = dispatched.saturating_sub(3);
+    run.prompt_tokens = dispatched * 900;
+    run.cached_tokens = dispatched * 210;
+    run.charged_tokens = dispatched * 1_020;
+    run.output_tokens = dispatched * 140;
+    run.served_tokens = track.served_tokens.iter().sum();
+    run.entitled_tokens = track.entitled_tokens.iter().sum();
     (run, track)
+}
+
+/// Records the waits of one step.
+fn dispatch(run: &mut ClassRun, load: f64, longest: f64, draw: &mut Draw) -> Quantiles {
+    let mut waits: Vec<u64> = Vec::new();
+    for _ in 0..(load * 16.0 * (0.5 + draw.next())) as usize {
+        let is_queued = draw.next() < load;
+        let queued = longest * load * load * draw.next().powi(3);
+        let nanos = if is_queued { queued } else { 0.0 };
+        waits.push(nanos as u64);
+        run.wait.record(nanos as u64);
+        if is_queued {
+            run.wait_queued.record(nanos as u64);
+        }
+        let first = nanos + 4e7 + 3e8 * draw.next().powi(2);
+        run.first_token.record(first as u64);
+    }
+    waits.sort_unstable();
+    let rank = |q: f64| {
+        let at = (q * waits.len() as f64) as usize;
+        waits.get(at).copied().unwrap_or(0)
+    };
+    Quantiles {
+        count: waits.len() as u64,
+        p50_ns: rank(0.5),
+        p99_ns: rank(0.99),
+        max_ns: waits.last().copied().unwrap_or(0),
+    }
+}
+
+fn empty_class(policy: &str, name: &str, class: usize) -> ClassRun {
+    let recording = |tag: &str, what: &str, whose: &str| {
+        let tag = format!("{policy}.{name}.{tag}");
+        Recording::new(&tag, what, &format!("requests of class {name}{whose}"))
+    };
+    ClassRun {
+        name: name.to_owned(),
+        quantum: QUANTA[class % 4],
+        requests: 0,
+        dispatched: 0,
+        completed: 0,
+        prompt_tokens: 0,
+        cached_tokens: 0,
+        charged_tokens: 0,
+        output_tokens: 0,
+        expired: 12,
+        rejected: Vec::new(),
+        failed: Vec::new(),
+        served_tokens: 0,
+        entitled_tokens: 0.0,
+        wait: recording("wait", "wait", ""),
+        wait_queued: recording("wait_queued", "wait", " that had to wait"),
+        first_token: recording(
+            "first_token",
+            "time to first token",
+            " that put out a token",
+        ),
+    }
 }
