@@ -7,10 +7,14 @@ use super::simulation::Arrival;
 use super::{ReplayError, ReplayOptions};
 use crate::trace::{Trace, TraceRow};
 
+/// Progress is told after so many requests.
+const TOLD_AFTER: u64 = 4_096;
+
 /// Requests in order of time: the trace's rows at a speed, once or again and again.
-#[derive(Debug)]
 pub(super) struct Arrivals<'a> {
     trace: &'a Trace,
+    progress: &'a mut dyn FnMut(u64),
+    arrived: u64,
     families: Assignment<'a>,
     speed: f64,
     /// From one beginning of the trace to the next, in recorded time.
@@ -21,11 +25,17 @@ pub(super) struct Arrivals<'a> {
 }
 
 impl<'a> Arrivals<'a> {
-    pub(super) fn new(trace: &'a Trace, options: &'a ReplayOptions) -> Self {
+    pub(super) fn new(
+        trace: &'a Trace,
+        options: &'a ReplayOptions,
+        progress: &'a mut dyn FnMut(u64),
+    ) -> Self {
         let rules = &options.families;
         let keeps = options.keeps_families;
         Self {
             trace,
+            progress,
+            arrived: 0,
             families: Assignment::new(rules, keeps, options.is_by_key, options.seed),
             speed: options.speed,
             period: period(&trace.rows),
@@ -66,6 +76,10 @@ impl<'a> Iterator for Arrivals<'a> {
         let row = self.trace.rows.get(self.row)?;
         let at = self.at(row);
         self.row += 1;
+        self.arrived += 1;
+        if self.arrived.is_multiple_of(TOLD_AFTER) {
+            (self.progress)(self.arrived);
+        }
         Some(Arrival {
             at,
             family: self.families.next_family(row, self.trace),

@@ -116,7 +116,8 @@ pub fn default_policy() -> Profile {
     .expect("the built-in policy is valid")
 }
 
-/// Plays `trace` under `profile`, which the account calls `policy`.
+/// Plays `trace` under `profile`, which the account calls `policy`. Now and then `progress` hears how many
+/// requests have arrived.
 ///
 /// # Errors
 /// Where the arbiter cannot hold it, the clock cannot, or the totals do not add up.
@@ -125,9 +126,10 @@ pub fn run(
     profile: &Profile,
     trace: &Trace,
     options: &ReplayOptions,
+    progress: &mut dyn FnMut(u64),
 ) -> Result<Replay, ReplayError> {
     let mut tally = Tally::new(profile, options.workers);
-    let finish = play(profile, trace, options, &mut tally)?;
+    let finish = play(profile, trace, options, progress, &mut tally)?;
     let account = tally.balance(&finish.state);
     account.map_err(ReplayError::Unbalanced)?;
     tally.capacity(finish.at).map_err(ReplayError::Unbalanced)?;
@@ -149,7 +151,7 @@ pub fn record(
     options: &ReplayOptions,
 ) -> Result<Vec<Record>, ReplayError> {
     let mut recorder = Recorder::default();
-    play(profile, trace, options, &mut recorder)?;
+    play(profile, trace, options, &mut |_| {}, &mut recorder)?;
     Ok(recorder.records)
 }
 
@@ -157,6 +159,7 @@ fn play(
     profile: &Profile,
     trace: &Trace,
     options: &ReplayOptions,
+    progress: &mut dyn FnMut(u64),
     observer: &mut impl Observer,
 ) -> Result<Finish, ReplayError> {
     let setup = Setup {
@@ -167,7 +170,8 @@ fn play(
         clock: options.clock,
     };
     let count = Arrivals::count(trace, options)?;
-    let finish = simulate(&setup, Arrivals::new(trace, options), count, observer)?;
+    let arrivals = Arrivals::new(trace, options, progress);
+    let finish = simulate(&setup, arrivals, count, observer)?;
     if finish.at == Nanos::MAX {
         return Err(ReplayError::OutOfTime);
     }

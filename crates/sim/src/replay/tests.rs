@@ -4,7 +4,7 @@ use tollgate_policy::{PolicyFile, Profile};
 use tollgate_report::replay::ClassRun;
 
 use super::*;
-use crate::trace::{ReadOptions, TraceRow, native, read};
+use crate::trace::{ReadOptions, TraceRow, read};
 use crate::worker::PrefillTime;
 
 /// `count` requests, one each `every_ms`, of 500 to 1,499 prompt tokens and 1 to 8 output tokens.
@@ -41,7 +41,9 @@ fn profile(text: &str) -> Profile {
 }
 
 fn play_all(profile: &Profile, trace: &Trace, options: &ReplayOptions) -> ReplayRun {
-    run("p", profile, trace, options).expect("it adds up").run
+    run("p", profile, trace, options, &mut |_| {})
+        .expect("it adds up")
+        .run
 }
 
 fn rejected(class: &ClassRun) -> u64 {
@@ -106,7 +108,8 @@ fn speed_moves_the_arrivals_together() {
         speed: f64::MIN_POSITIVE,
         ..options(&profile)
     };
-    let out_of_time = run("p", &profile, &trace(2, 1_000), &endless).expect_err("beyond 2^64 ns");
+    let out_of_time =
+        run("p", &profile, &trace(2, 1_000), &endless, &mut |_| {}).expect_err("beyond 2^64 ns");
     assert!(
         matches!(out_of_time, ReplayError::OutOfTime),
         "{out_of_time}"
@@ -128,7 +131,8 @@ fn prompts_that_take_for_ever_are_no_result() {
     // A prompt of 2^32 - 1 tokens takes 246 years, and the clock holds 584.
     let few = play_all(&profile, &trace(2), &options(&profile));
     assert!(few.totals.finish_ns < u64::MAX);
-    let many = run("p", &profile, &trace(20), &options(&profile)).expect_err("beyond 2^64 ns");
+    let many = run("p", &profile, &trace(20), &options(&profile), &mut |_| {})
+        .expect_err("beyond 2^64 ns");
     let message = many.to_string();
     assert!(
         message.starts_with("virtual time ran out at 18446744073.710 s"),
@@ -199,7 +203,7 @@ fn totals_that_differ_are_found() {
     let (trace, options) = (trace(3, 1), options(&profile));
     let played = || {
         let mut tally = Tally::new(&profile, options.workers);
-        let finish = play(&profile, &trace, &options, &mut tally).expect("it fits");
+        let finish = play(&profile, &trace, &options, &mut |_| {}, &mut tally).expect("it fits");
         (tally, finish)
     };
     let (tally, finish) = played();
@@ -256,7 +260,7 @@ fn round_figures() -> WorkerModel {
 #[test]
 fn without_a_queue_the_account_is_that_of_a_hand() {
     let profile = Profile::synthetic(None);
-    let row = |(second, prompt_tokens, output_tokens)| TraceRow {
+    let row = |(second, prompt_tokens, output_tokens): (u64, u32, u32)| TraceRow {
         at: Nanos::from_millis(1_000 * second),
         prompt_tokens,
         output_tokens,
@@ -424,7 +428,8 @@ fn a_repeated_trace_goes_on_where_it_ended() {
         repeat: u64::MAX,
         ..options(&profile)
     };
-    let refused = run("p", &profile, &trace(5, 1_000), &endless).expect_err("too often");
+    let refused =
+        run("p", &profile, &trace(5, 1_000), &endless, &mut |_| {}).expect_err("too often");
     assert!(
         refused
             .to_string()
@@ -447,7 +452,7 @@ fn what_is_recorded_can_be_replayed_with_the_same_account() {
         ..options(&profile)
     };
     let records = record(&profile, &trace, &faster).expect("it fits");
-    let again: String = records.iter().map(native::Record::line).collect();
+    let again: String = records.iter().map(Record::line).collect();
     assert_eq!(records[2].arrival_ns, 500_000_000);
     assert_eq!(records[1].deadline_ns, Some(9_000_000_000 - 8 + 1));
     let first = play_all(&profile, &trace, &faster);
@@ -480,7 +485,7 @@ fn the_arbiters_time_is_estimated_by_a_sample() {
             clock,
             ..options(&profile)
         };
-        run("p", &profile, &trace(640, 1_000), &options)
+        run("p", &profile, &trace(640, 1_000), &options, &mut |_| {})
             .expect("it adds up")
             .arbiter_ns
     };

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::fmt::Write as _;
 
-use tollgate_sim::report::{Side, cell, push_padded};
+use tollgate_report::text::cell;
 
 use super::effective::{EffectiveBucket, EffectiveClass, EffectiveProfile};
 
@@ -211,11 +211,11 @@ impl Table {
             for (column, whole) in row.iter().enumerate() {
                 line.push(' ');
                 if numeric[column] {
-                    push_padded(&mut line, &cell(whole), widths[column], Side::Right);
+                    line.push_str(&format!("{:>1$}", cell(whole), widths[column]));
                 } else if column + 1 == columns {
                     line.push_str(whole);
                 } else {
-                    push_padded(&mut line, &cell(whole), widths[column], Side::Left);
+                    line.push_str(&format!("{:<1$}", cell(whole), widths[column]));
                 }
                 line.push(' ');
             }
