@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::fmt::Write as _;
 
-use tollgate_report::text::cell;
+use tollgate_report::text::cut;
 
 use super::effective::{EffectiveBucket, EffectiveClass, EffectiveProfile};
 
@@ -223,4 +223,9 @@ impl Table {
             text.push('\n');
         }
     }
+}
+
+/// A text as a table shows it.
+fn cell(text: &str) -> String {
+    cut(text, 60)
 }

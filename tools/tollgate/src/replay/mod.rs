@@ -143,7 +143,10 @@ fn policies(args: &ReplayArgs) -> Result<Vec<Policy>, String> {
         }]);
     }
     let mut policies: Vec<Policy> = Vec::new();
-    for path in &args.policies {
+    for (at, path) in args.policies.iter().enumerate() {
+        if args.policies[..at].contains(path) {
+            return Err(format!("--policy {}: given twice", path.display()));
+        }
         let profile = policy_file::read_profile(path, None)?;
         let is_known = |name: &str| policies.iter().any(|policy| policy.name == name);
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -152,9 +155,6 @@ fn policies(args: &ReplayArgs) -> Result<Vec<Policy>, String> {
         } else {
             stem.into_owned()
         };
-        if is_known(&name) {
-            return Err(format!("--policy {name}: given twice"));
-        }
         policies.push(Policy { name, profile });
     }
     Ok(policies)

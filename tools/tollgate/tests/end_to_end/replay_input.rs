@@ -67,7 +67,7 @@ fn a_file_that_is_no_trace_is_refused() {
     );
     assert_refused(
         b"{\"timestamp\": 0, \"input_length\": 5}\n",
-        "t.csv:1: the header names no",
+        "t.csv:1: missing field `output_length`",
     );
     assert_refused(
         b"\x7fELF\x02\x01\x01\x00",
@@ -75,7 +75,7 @@ fn a_file_that_is_no_trace_is_refused() {
     );
     assert_refused(
         &b"[".repeat(100 << 20),
-        "t.csv:1: the line is longer than 4096 bytes",
+        "t.csv:1: the line is longer than 1048576 bytes",
     );
 }
 
@@ -104,7 +104,9 @@ fn time_that_goes_backwards_is_sorted_with_a_warning() {
     let sorted = run(files.path(), &["replay", "t.csv"], b"");
     assert_eq!(sorted.code, Some(0), "{}", sorted.stderr);
     assert!(
-        sorted.stderr.starts_with("t.csv:2: warning: "),
+        sorted
+            .stderr
+            .starts_with("t.csv:2: warning: earlier than the row above it"),
         "{}",
         sorted.stderr
     );
@@ -166,7 +168,7 @@ fn numbers_that_are_none_are_refused_by_name() {
     assert!(refused.stderr.starts_with(wanted), "{}", refused.stderr);
     let one = run(files.path(), &huge[..4], b"");
     assert_eq!(one.code, Some(0), "{}", one.stderr);
-    assert!(one.stdout.contains("premium 100.00 %"), "{}", one.stdout);
+    assert!(one.stdout.contains("families: premium=1"), "{}", one.stdout);
 }
 
 #[test]
@@ -175,6 +177,138 @@ fn a_clock_that_runs_out_is_a_failure() {
     files.write("t.csv", format!("{GOOD}2023-11-16 18:17:05,5,1\n"));
     let failed = run(files.path(), &["replay", "t.csv", "--speed", "1e-300"], b"");
     assert_eq!((failed.code, failed.stdout.as_str()), (Some(1), ""));
-    let wanted = "tollgate: virtual time ran out at 18446744073.710 s";
-    assert!(failed.stderr.starts_with(wanted), "{}", failed.stderr);
+    let wanted = "\ntollgate: virtual time ran out at 18446744073.710 s";
+    assert!(failed.stderr.contains(wanted), "{}", failed.stderr);
+}
+
+#[test]
+fn wrong_lines_are_left_out_where_that_is_asked() {
+    let files = Files::new();
+    files.write("t.csv", format!("{GOOD}nonsense\n{GOOD}"));
+    let skipped = run(files.path(), &["replay", "t.csv", "--skip-bad"], b"");
+    assert_eq!(skipped.code, Some(0), "{}", skipped.stderr);
+    let wanted =
+        "t.csv:2: warning: 3 fields expected, 1 found; left out, as are 1 wrong lines in all\n";
+    assert!(skipped.stderr.starts_with(wanted), "{}", skipped.stderr);
+    assert!(
+        skipped.stdout.contains("wrong lines left out: 1"),
+        "{}",
+        skipped.stdout
+    );
+    files.write("t.csv", "nonsense\n");
+    let nothing = run(
+        files.path(),
+        &["replay", "t.csv", "--skip-bad", "--format", "tollgate"],
+        b"",
+    );
+    assert_eq!(nothing.code, Some(2));
+    let wanted = "t.csv: no requests: all 1 lines are wrong; line 1: ";
+    assert!(nothing.stderr.starts_with(wanted), "{}", nothing.stderr);
+}
+
+#[test]
+fn rows_of_families_that_the_policy_does_not_know_are_refused() {
+    let files = Files::new();
+    files.write(
+        "t.jsonl",
+        "{\"arrival_ns\":0,\"isl\":1,\"output\":1,\"family\":\"gold\"}\n",
+    );
+    let refused = run(files.path(), &["replay", "t.jsonl"], b"");
+    assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""));
+    let wanted =
+        "t.jsonl: family \"gold\": policy built-in knows only premium, regular; give rules";
+    assert!(refused.stderr.starts_with(wanted), "{}", refused.stderr);
+    let ruled = run(
+        files.path(),
+        &["replay", "t.jsonl", "--family", "premium=1"],
+        b"",
+    );
+    assert_eq!(ruled.code, Some(0), "{}", ruled.stderr);
+}
+
+#[test]
+fn rules_and_models_that_make_no_sense_are_refused_by_name() {
+    let files = Files::new();
+    files.write("t.csv", GOOD);
+    for (option, value, wanted) in [
+        (
+            "--family",
+            "premium",
+            "write NAME=SHARE or NAME=isl:FROM..TO",
+        ),
+        (
+            "--family",
+            "premium=isl:5..5",
+            "\"5..5\" is no range of tokens that holds any",
+        ),
+        ("--family", "premium=isl:-1..5", "\"-1..5\" is no range"),
+        ("--family", "premium=NaN", "\"NaN\" is not a number above 0"),
+        ("--format", "csv", "there are azure, mooncake, tollgate"),
+        ("--prefill", "1,2", "2 numbers, where A,B,C are three"),
+        (
+            "--prefill",
+            "-1,2,3",
+            "\"-1\" is not a number of milliseconds from 0",
+        ),
+        (
+            "--decode",
+            "inf",
+            "\"inf\" is not a number of milliseconds from 0",
+        ),
+        ("--sequences", "0", "0 is not in 1.."),
+        ("--kv-tokens", "0", "0 is not in 1.."),
+        ("--batched-tokens", "0", "0 is not in 1.."),
+        ("--repeat", "0", "0 is not in 1.."),
+    ] {
+        let refused = run(files.path(), &["replay", "t.csv", option, value], b"");
+        assert_eq!(
+            (refused.code, refused.stdout.as_str()),
+            (Some(2), ""),
+            "{option} {value}"
+        );
+        assert!(
+            refused.stderr.contains(wanted),
+            "{option} {value}: {}",
+            refused.stderr
+        );
+    }
+    let column = run(
+        files.path(),
+        &["replay", "t.csv", "--family-by", "user"],
+        b"",
+    );
+    assert_eq!(column.code, Some(2));
+    assert!(
+        column
+            .stderr
+            .starts_with("t.csv:1: there is no column \"user\""),
+        "{}",
+        column.stderr
+    );
+}
+
+#[test]
+fn what_cannot_be_written_is_a_failure_that_names_the_file() {
+    let files = Files::new();
+    files.write("t.csv", GOOD);
+    for (option, path, wanted) in [
+        ("--out", "t.csv/below", "tollgate: t.csv/below: "),
+        (
+            "--emit",
+            "missing/own.jsonl",
+            "tollgate: cannot write missing/own.jsonl: ",
+        ),
+    ] {
+        let failed = run(files.path(), &["replay", "t.csv", option, path], b"");
+        assert_eq!(
+            (failed.code, failed.stdout.as_str()),
+            (Some(1), ""),
+            "{option}"
+        );
+        assert!(
+            failed.stderr.contains(wanted),
+            "{option}: {}",
+            failed.stderr
+        );
+    }
 }
