@@ -6,6 +6,9 @@
 //! arbitration, and counts who was among the first 320 that completed.
 
 mod render;
+mod traffic;
+
+pub use traffic::Traffic;
 
 use tollgate_arbiter::{Dispatch, Nanos};
 use tollgate_policy::{Arbitration, Bucket, ClassPolicy, Profile, ProfileSpec};

@@ -48,11 +48,7 @@ impl fmt::Display for Demo {
                 self.sentence(result)
             )?;
         }
-        writeln!(
-            f,
-            "\nNext: `tollgate scenario --help` to try your own policy by hand, `tollgate replay \
-             --help` to run a\nrecorded trace, `tollgate check FILE` to read a policy file."
-        )
+        Ok(())
     }
 }
 

@@ -214,9 +214,9 @@ fn told(policy: &str, tally: Tally, finish: &Finish, options: &ReplayOptions) ->
             totals.charged_tokens
         ),
         format!(
-            "Shares are measured over the {contended} dispatches before which requests of two or more \
-             classes waited; a class is entitled to its quantum's part of the quanta of the classes \
-             that waited. Credit ends when a class runs empty, so shares settle where they queue \
+            "Shares are measured over the {contended} dispatches of requests that had waited while \
+             others of two or more classes had as well; a class is entitled to its quantum's part of \
+             the quanta of the classes that waited. Credit ends when a class runs empty, so shares settle where they queue \
              throughout: raise the speed to see it."
         ),
     ];

@@ -11,9 +11,9 @@ use crate::worker::Batch;
 
 /// Counts outcomes, the service of backlogged classes, and what workers do.
 ///
-/// A class is *backlogged* at a dispatch if it had a request waiting just before. A dispatch counts
-/// for the shares if at least two classes were; each of these is then entitled to its quantum's
-/// part of the sum of their quanta.
+/// A class is *backlogged* at a dispatch if it has a request waiting that arrived at an earlier moment.
+/// A dispatch of such a request counts for the shares if at least two classes are; each of these is then
+/// entitled to its quantum's part of the sum of their quanta.
 #[derive(Debug)]
 pub(super) struct Tally {
     pub(super) classes: Vec<ClassTally>,
@@ -35,6 +35,20 @@ pub(super) struct ClassTally {
     costs: u64,
     /// Requests that wait now.
     waiting: u64,
+    /// How many of them arrived at the last moment at which any did, and when that was.
+    fresh: u64,
+    fresh_at: Nanos,
+}
+
+impl ClassTally {
+    const fn is_backlogged(&self, now: Nanos) -> bool {
+        let fresh = if self.fresh_at.0 == now.0 {
+            self.fresh
+        } else {
+            0
+        };
+        self.waiting > fresh
+    }
 }
 
 /// One worker's part.
@@ -78,17 +92,16 @@ impl Tally {
         reason = "shares are told to a hundredth of a per cent"
     )]
     fn share_out(&mut self, cost: u64, served: usize, now: Nanos) {
-        let backlogged = |class: &&mut ClassTally| class.waiting > 0;
         let (mut count, mut quanta) = (0, 0.0);
-        for class in self.classes.iter_mut().filter(backlogged) {
+        for class in self.classes.iter().filter(|class| class.is_backlogged(now)) {
             count += 1;
             quanta += class.run.quantum as f64;
         }
-        if count < 2 {
+        if count < 2 || !self.classes[served].is_backlogged(now) {
             return;
         }
         for (at, class) in self.classes.iter_mut().enumerate() {
-            if class.waiting > 0 {
+            if class.is_backlogged(now) {
                 let tokens = cost as f64 * class.run.quantum as f64 / quanta;
                 class.run.entitled_tokens += tokens;
                 self.timeline.entitled(at, now, tokens);
@@ -107,6 +120,9 @@ impl Tally {
         }
         let class = &mut self.classes[at];
         class.waiting -= u64::from(request.was_queued);
+        if request.was_queued && request.arrival.at == class.fresh_at {
+            class.fresh -= 1;
+        }
         class.run.requests += 1;
         class.run.prompt_tokens += u64::from(request.arrival.prompt_tokens);
         class
@@ -209,6 +225,8 @@ fn class(policy: &ClassPolicy) -> ClassTally {
         failed: [0; _],
         costs: 0,
         waiting: 0,
+        fresh: 0,
+        fresh_at: Nanos(0),
     }
 }
 
@@ -253,8 +271,13 @@ impl Observer for Tally {
 
     fn queued(&mut self, request: &Live<'_>) {
         let at = usize::from(request.class.0);
-        self.classes[at].waiting += 1;
-        self.timeline.queued(at, request.arrival.at);
+        let (class, now) = (&mut self.classes[at], request.arrival.at);
+        if class.fresh_at != now {
+            (class.fresh_at, class.fresh) = (now, 0);
+        }
+        class.fresh += 1;
+        class.waiting += 1;
+        self.timeline.queued(at, now);
     }
 
     fn dispatched(&mut self, request: &Live<'_>, dispatch: &Dispatch<u32>) {
