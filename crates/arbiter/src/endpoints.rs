@@ -8,6 +8,7 @@
 use crate::bits::BitRows;
 use crate::gate::Band;
 use crate::group::Groups;
+use crate::load_tree::{last_use, precedence_unused};
 use crate::{Capacities, Endpoint, Full, Resource, WorkerError, WorkerId, WorkerRecord};
 
 /// A known worker.
@@ -51,7 +52,8 @@ pub(crate) struct Slot {
     pub(crate) booked: u64,
     pub(crate) reported: u64,
     pub(crate) active: u64,
-    pub(crate) last_use: u64,
+    /// Who goes first where scores are equal; tells the last use.
+    pub(crate) precedence: u64,
     /// Dispatches to it since it arrived, and their costs.
     pub(crate) dispatched: u64,
     pub(crate) charged_tokens: u64,
@@ -69,7 +71,7 @@ impl Slot {
         booked: 0,
         reported: 0,
         active: 0,
-        last_use: 0,
+        precedence: 0,
         dispatched: 0,
         charged_tokens: 0,
     };
@@ -78,6 +80,12 @@ impl Slot {
     #[inline]
     pub(crate) const fn load(&self) -> u64 {
         self.booked.saturating_add(self.reported)
+    }
+
+    /// The number of the last dispatch to it; 0 is never.
+    #[inline]
+    pub(crate) const fn last_use(&self) -> u64 {
+        last_use(self.precedence)
     }
 }
 
@@ -289,6 +297,7 @@ impl Endpoints {
         *slot = Slot {
             endpoint,
             incarnation: slot.incarnation,
+            precedence: precedence_unused(endpoint),
             ..Slot::VACANT
         };
         let at = self.identity_place(endpoint);
@@ -305,6 +314,7 @@ impl Endpoints {
             endpoint: slot.endpoint,
             incarnation: slot.incarnation.wrapping_add(1),
             refs: slot.refs,
+            precedence: precedence_unused(slot.endpoint),
             ..Slot::VACANT
         };
         self.free_if_unused(number);

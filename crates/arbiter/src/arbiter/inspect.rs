@@ -193,7 +193,7 @@ impl<P> Arbiter<P> {
             available: worker.is_some_and(|worker| worker.available),
             overloaded: worker.is_some_and(|worker| worker.overloaded),
             shut: slot.shut || self.gates.is_group_shut(number),
-            last_use: slot.last_use,
+            last_use: slot.last_use(),
             busy_for: busy.map(|&class| ClassIndex(class)).collect(),
         }
     }

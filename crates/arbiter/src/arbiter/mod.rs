@@ -51,7 +51,7 @@ use crate::gate::Gates;
 use crate::group::Groups;
 use crate::load_tree::LoadTree;
 use crate::order::{Lanes, NO_KEY, Rank};
-use crate::selector::{Draws, Selector, shipped};
+use crate::selector::{Draws, Selector, Standing, shipped};
 use crate::slab::Slab;
 use crate::taints::Taints;
 use crate::{BuildError, Capacities, ClassIndex, Full, Nanos, Resource};
@@ -105,6 +105,7 @@ pub struct Arbiter<P> {
     own_selector: bool,
     /// What the selector says of itself.
     follows_standing: bool,
+    standing: Standing,
     draws: Draws,
 
     slab: Slab<P>,
@@ -186,6 +187,7 @@ impl<P> Arbiter<P> {
             selector: shipped(profile.selector(), profile.decode_weight()),
             own_selector: false,
             follows_standing: false,
+            standing: Standing::of_kind(profile.selector(), profile.decode_weight()),
             draws: Draws::new(options.seed),
             slab: Slab::new(slots),
             lanes: Lanes::new(slots, classes, endpoints),
@@ -241,6 +243,7 @@ impl<P> Arbiter<P> {
         arbiter.follows_standing = selector.follows_standing();
         arbiter.selector = selector;
         arbiter.own_selector = true;
+        arbiter.standing = Standing::Asked;
         Ok(arbiter)
     }
 

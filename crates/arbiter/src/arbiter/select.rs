@@ -2,6 +2,7 @@
 
 use crate::arbiter::Arbiter;
 use crate::drr;
+use crate::load_tree::precedence_used;
 use crate::order::{NONE, slot_of};
 use crate::selector::{Pool, cached_on};
 use crate::slab::{Entry, Stage};
@@ -186,7 +187,7 @@ impl<P> Arbiter<P> {
         let place = self.endpoints.slot_mut(number);
         place.active += 1;
         place.booked = place.booked.saturating_add(u64::from(tokens));
-        place.last_use = self.dispatches;
+        place.precedence = precedence_used(self.dispatches);
         place.dispatched += 1;
         place.charged_tokens = place.charged_tokens.saturating_add(u64::from(cost));
         let links = &mut self.lanes.order.links[slot as usize];
@@ -229,7 +230,7 @@ impl<P> Arbiter<P> {
         if self.follows_standing && entry.extension == NONE && entry.attempt == 0 {
             let best = self
                 .load_tree
-                .best(self.gates.shut_word())
+                .best()
                 .filter(|&best| !self.gates.is_busy(class, best));
             if let Some(best) = best {
                 return EndpointIndex(best);

@@ -164,8 +164,7 @@ impl<P> Arbiter<P> {
         if doom.is_some() || self.doomed_exact.get(class, number) {
             self.settle_doom(class, number, doom);
         }
-        if self.forest.leaf(class, number) != leaf {
-            self.forest.set(class, number, leaf, &self.lanes.order);
+        if self.forest.set(class, number, leaf, &self.lanes.order) {
             self.mark_dirty(class);
         }
     }
@@ -266,29 +265,45 @@ impl<P> Arbiter<P> {
     }
 
     /// After an endpoint's load, active requests or last use changed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn settle_activity(&mut self, number: u32) {
         let slot = self.endpoints.slot(number);
-        let is_in_band = slot.band.contains(slot.load());
-        self.settle_standing(number);
+        let load = slot.load();
+        let is_in_band = slot.band.contains(load);
+        let score = self.standing.of(load, slot.active);
+        let is_settled = slot.competes
+            && score.is_some_and(|score| {
+                let endpoints = &self.endpoints;
+                self.load_tree.update_packed(number, score, slot, endpoints)
+            });
+        if !is_settled {
+            self.settle_standing(number);
+        }
         if !is_in_band {
             self.settle_busy(number);
         }
     }
 
     /// Puts an endpoint where it belongs in the index over standing scores.
-    #[inline]
+    #[inline(never)]
     pub(super) fn settle_standing(&mut self, number: u32) {
         let slot = self.endpoints.slot(number);
-        let activity = Activity {
-            prefill_tokens: slot.load(),
-            active: slot.active,
+        if !slot.competes {
+            return self.load_tree.take_out(number, &self.endpoints);
+        }
+        let (prefill_tokens, active) = (slot.load(), slot.active);
+        let score = match self.standing.of(prefill_tokens, active) {
+            Some(score) => u128::from(score),
+            None => self.selector.standing(Activity {
+                prefill_tokens,
+                active,
+            }),
         };
-        let score = slot.competes.then(|| self.selector.standing(activity));
         self.load_tree.update(number, score, &self.endpoints);
     }
 
     /// Brings an endpoint's busy bits up to date, and what depends on them (G1).
+    #[inline(never)]
     pub(super) fn settle_busy(&mut self, number: u32) {
         let load = self.endpoints.slot(number).load();
         for at in 0..self.table.len() {
