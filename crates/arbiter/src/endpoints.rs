@@ -82,6 +82,18 @@ impl Slot {
         self.booked.saturating_add(self.reported)
     }
 
+    /// It is eligible, and busy for no class.
+    #[inline]
+    pub(crate) const fn is_calm(&self) -> bool {
+        self.competes && self.band.is_lowest()
+    }
+
+    /// A live request refers to it.
+    #[inline]
+    pub(crate) const fn refer(&mut self) {
+        self.refs += 1;
+    }
+
     /// The number of the last dispatch to it; 0 is never.
     #[inline]
     pub(crate) const fn last_use(&self) -> u64 {
@@ -161,9 +173,14 @@ impl Endpoints {
     #[inline]
     pub(crate) fn number(&self, endpoint: Endpoint) -> Option<u32> {
         let number = self.shortcut[self.place_of(endpoint)];
-        if self.slots[number as usize].endpoint == endpoint && self.taken.get(0, number) {
+        let slot = &self.slots[number as usize];
+        if slot.endpoint == endpoint && (slot.known || self.taken.get(0, number)) {
             return Some(number);
         }
+        self.number_by_search(endpoint)
+    }
+
+    fn number_by_search(&self, endpoint: Endpoint) -> Option<u32> {
         let at = self.identity_place(endpoint);
         self.by_identity
             .get(at)
@@ -323,7 +340,7 @@ impl Endpoints {
     /// A live request refers to `number`.
     #[inline]
     pub(crate) fn refer(&mut self, number: u32) {
-        self.slots[number as usize].refs += 1;
+        self.slots[number as usize].refer();
     }
 
     /// A live request refers to `number` no longer.
@@ -336,6 +353,7 @@ impl Endpoints {
         }
     }
 
+    #[cold]
     fn free_if_unused(&mut self, number: u32) {
         let slot = &self.slots[number as usize];
         if slot.known || slot.refs > 0 {

@@ -85,8 +85,14 @@ impl Band {
     };
 
     #[inline]
-    pub(crate) fn contains(self, load: u64) -> bool {
-        (self.floor..=self.ceiling).contains(&load)
+    pub(crate) const fn contains(self, load: u64) -> bool {
+        self.floor <= load && load <= self.ceiling
+    }
+
+    /// No load in it is above any class's threshold.
+    #[inline]
+    pub(crate) const fn is_lowest(self) -> bool {
+        self.floor == 0
     }
 }
 

@@ -139,6 +139,8 @@ pub struct Arbiter<P> {
     /// By class: the exact lanes whose head fails at the next sweep, or would if its egress group
     /// were not shut.
     doomed_exact: BitRows,
+    /// How many bits are set there.
+    doomed_bits: u32,
     /// By class: those of them that fail by overload alone, and so not while their group is shut.
     overloaded_exact: BitRows,
     /// By class, then egress group: how many those are.
@@ -209,6 +211,7 @@ impl<P> Arbiter<P> {
             candidates: vec![NO_KEY; classes],
             dirty: Vec::with_capacity(classes),
             doomed_exact: BitRows::new(classes, endpoints),
+            doomed_bits: 0,
             overloaded_exact: BitRows::new(classes, endpoints),
             overloaded_lanes: vec![0; classes * groups.stride()],
             doomed: 0,

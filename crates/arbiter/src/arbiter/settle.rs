@@ -11,43 +11,51 @@ use crate::{Endpoint, FailReason, WorkerId};
 
 impl<P> Arbiter<P> {
     /// Looks at a class's candidate again before the next pick.
+    #[inline]
     pub(super) fn mark_dirty(&mut self, class: usize) {
-        if !self.classes[class].is_dirty {
-            self.classes[class].is_dirty = true;
+        let is_dirty = &mut self.classes[class].is_dirty;
+        if !*is_dirty {
+            *is_dirty = true;
             self.dirty.push(index16(class));
         }
     }
 
     /// Brings every candidate up to date.
+    #[inline]
     pub(super) fn refresh(&mut self) {
         while let Some(class) = self.dirty.pop() {
-            let class = class as usize;
-            self.classes[class].is_dirty = false;
-            let shut = self.gates.shut_word();
-            let exact = self.forest.best(class, shut, &self.lanes.order);
-            let shared = self.lanes.shared(class);
-            let shared = if shared.status == LaneStatus::Open {
-                shared.head
-            } else {
-                NO_KEY
-            };
-            let candidate = self.lanes.order.best(shared, exact);
-            self.candidates[class] = candidate;
-            let cost = if candidate == NO_KEY {
-                0
-            } else {
-                self.slab[slot_of(candidate)].snapshot().cost()
-            };
-            self.ring.set_candidate(class, slot_of(candidate), cost);
+            self.refresh_class(class as usize);
         }
     }
 
+    #[inline(never)]
+    fn refresh_class(&mut self, class: usize) {
+        self.classes[class].is_dirty = false;
+        let shut = self.gates.shut_word();
+        let exact = self.forest.best(class, shut, &self.lanes.order);
+        let shared = self.lanes.shared(class);
+        let candidate = if shared.status == LaneStatus::Open {
+            self.lanes.order.best(shared.head, exact)
+        } else {
+            exact
+        };
+        self.candidates[class] = candidate;
+        let slot = slot_of(candidate);
+        let cost = if candidate == NO_KEY {
+            0
+        } else {
+            self.slab[slot].snapshot().cost()
+        };
+        self.ring.set_candidate(class, slot, cost);
+    }
+
     /// After a lane got another head, or lost its last entry.
-    pub(super) fn settle_lane(&mut self, class: usize, pin: u32) {
+    #[inline]
+    pub(super) fn settle_head(&mut self, class: usize, pin: u32, lane: u32, head: Rank) {
         if pin == NONE {
             self.settle_shared(class, false);
         } else {
-            self.settle_exact(class, pin);
+            self.settle_exact_head(class, pin, lane, head);
         }
     }
 
@@ -144,10 +152,16 @@ impl<P> Arbiter<P> {
     /// After anything that an exact lane depends on changed.
     pub(super) fn settle_exact(&mut self, class: usize, number: u32) {
         let lane = self.lanes.exact(class, number);
+        let head = lane.map_or(NO_KEY, |lane| self.lanes.get(lane).head);
+        self.settle_exact_head(class, number, lane.unwrap_or(NONE), head);
+    }
+
+    /// The same for a lane at hand; a head of [`NO_KEY`] is no lane.
+    #[inline(never)]
+    fn settle_exact_head(&mut self, class: usize, number: u32, lane: u32, head: Rank) {
         let mut leaf = NO_KEY;
         let mut doom = None;
-        if let Some(lane) = lane {
-            let head = self.lanes.get(lane).head;
+        if head != NO_KEY {
             let status = match self.judge_exact_alone(class, number, slot_of(head)) {
                 Ok(true) => {
                     leaf = head;
@@ -161,7 +175,7 @@ impl<P> Arbiter<P> {
             };
             self.lanes.set_status(lane, status);
         }
-        if doom.is_some() || self.doomed_exact.get(class, number) {
+        if doom.is_some() || self.doomed_bits > 0 && self.doomed_exact.get(class, number) {
             self.settle_doom(class, number, doom);
         }
         if self.forest.set(class, number, leaf, &self.lanes.order) {
@@ -185,6 +199,7 @@ impl<P> Arbiter<P> {
             self.overloaded_exact.get(class, number),
         );
         self.doomed_exact.set(class, number, is_doomed);
+        self.doomed_bits = self.doomed_bits + u32::from(is_doomed) - u32::from(was_doomed);
         self.overloaded_exact.set(class, number, is_overloaded);
         let place = class << self.groups.shift() | self.groups.of(number);
         let overloaded = &mut self.overloaded_lanes[place];
@@ -216,6 +231,7 @@ impl<P> Arbiter<P> {
     }
 
     /// The same, its endpoint's egress group aside.
+    #[inline]
     pub(super) fn judge_exact_alone(
         &self,
         class: usize,
@@ -223,6 +239,19 @@ impl<P> Arbiter<P> {
         slot: u32,
     ) -> Result<bool, FailReason> {
         let extension = self.slab[slot].extension;
+        if extension == NONE && self.endpoints.slot(number).is_calm() {
+            return Ok(true);
+        }
+        self.judge_extended(class, number, extension)
+    }
+
+    /// The same where requirements of its own or of the class may keep the head back.
+    fn judge_extended(
+        &self,
+        class: usize,
+        number: u32,
+        extension: u32,
+    ) -> Result<bool, FailReason> {
         let is_busy = self.gates.busy_bit(class, number);
         if extension == NONE && self.gates.is_eligible(number) {
             return Ok(!is_busy);
@@ -306,6 +335,8 @@ impl<P> Arbiter<P> {
     #[inline(never)]
     pub(super) fn settle_busy(&mut self, number: u32) {
         let load = self.endpoints.slot(number).load();
+        // Before the bits, so that no lane is judged by a band that is over.
+        self.settle_band(number, load);
         for at in 0..self.table.len() {
             let class = self.table[at] as usize;
             let busy = self.gates.should_be_busy(class, number, load);
@@ -313,7 +344,6 @@ impl<P> Arbiter<P> {
                 self.flip(class, number, busy);
             }
         }
-        self.settle_band(number, load);
     }
 
     pub(super) fn settle_band(&mut self, number: u32, load: u64) {

@@ -94,6 +94,16 @@ impl Ring {
         (node.slot, node.cost) = (slot, cost);
     }
 
+    /// A class pays its candidate, which is `slot`.
+    #[inline]
+    pub(crate) fn charge(&mut self, class: usize, slot: u32) {
+        let node = &mut self.nodes[class];
+        node.deficit -= u64::from(node.cost);
+        if node.remembered == slot {
+            node.remembered = NO_SLOT;
+        }
+    }
+
     /// Forgets the remembered slot of a class if it is `slot`; whether it was (S6.6).
     #[inline]
     pub(crate) fn forget(&mut self, class: usize, slot: u32) -> bool {
