@@ -8,7 +8,7 @@
 use crate::bits::BitRows;
 use crate::gate::Band;
 use crate::group::Groups;
-use crate::load_tree::{last_use, precedence_unused};
+use crate::load_tree::{LoadPlace, last_use, precedence_unused};
 use crate::{Capacities, Endpoint, Full, Resource, WorkerError, WorkerId, WorkerRecord};
 
 /// A known worker.
@@ -52,6 +52,8 @@ pub(crate) struct Slot {
     pub(crate) booked: u64,
     pub(crate) reported: u64,
     pub(crate) active: u64,
+    /// Where it stands in the index over endpoints.
+    pub(crate) place: LoadPlace,
     /// Who goes first where scores are equal; tells the last use.
     pub(crate) precedence: u64,
     /// Dispatches to it since it arrived, and their costs.
@@ -71,6 +73,7 @@ impl Slot {
         booked: 0,
         reported: 0,
         active: 0,
+        place: LoadPlace::UNSET,
         precedence: 0,
         dispatched: 0,
         charged_tokens: 0,
@@ -131,7 +134,12 @@ impl Endpoints {
         Self {
             workers: Vec::with_capacity(capacities.workers as usize),
             workers_max: capacities.workers as usize,
-            slots: vec![Slot::VACANT; endpoints],
+            slots: LoadPlace::all(groups)
+                .map(|place| Slot {
+                    place,
+                    ..Slot::VACANT
+                })
+                .collect(),
             taints: vec![0; endpoints],
             shortcut: vec![0; (2 * endpoints).next_power_of_two()],
             by_identity: Vec::with_capacity(endpoints),
@@ -314,6 +322,7 @@ impl Endpoints {
         *slot = Slot {
             endpoint,
             incarnation: slot.incarnation,
+            place: slot.place,
             precedence: precedence_unused(endpoint),
             ..Slot::VACANT
         };
@@ -331,6 +340,7 @@ impl Endpoints {
             endpoint: slot.endpoint,
             incarnation: slot.incarnation.wrapping_add(1),
             refs: slot.refs,
+            place: slot.place,
             precedence: precedence_unused(slot.endpoint),
             ..Slot::VACANT
         };

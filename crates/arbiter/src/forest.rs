@@ -73,7 +73,7 @@ impl Forest {
     }
 
     /// Sets a leaf; whether that changed it. O(log endpoints), or O(1) in bulk.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn set(&mut self, class: usize, number: u32, rank: Rank, order: &SlotOrder) -> bool {
         if !self.groups.are_many() {
             return self.trees.set(class, number, rank, order) != rank;

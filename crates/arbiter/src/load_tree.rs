@@ -34,6 +34,32 @@ const USED: u64 = 1 << 63;
 /// What stands for this rank and all above it. A precedence that ends so is coarse.
 const RANK_MAX: u16 = u16::MAX;
 
+/// Where an endpoint's leaf and its parent stand, by place from the first tree's start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoadPlace {
+    leaf: u32,
+    parent: u32,
+}
+
+impl LoadPlace {
+    pub(crate) const UNSET: Self = Self { leaf: 0, parent: 0 };
+
+    /// The places of all numbers, rising.
+    pub(crate) fn all(groups: Groups) -> impl Iterator<Item = Self> {
+        let shape = Shape::new(groups.per_group() as usize);
+        (0..groups.numbers()).map(move |number| {
+            let number = u32::try_from(number).expect("bounded by twice ENDPOINTS_MAX");
+            let start = groups.of(number) * shape.quads * 4;
+            let leaf = shape.leaf(groups.place(number) as usize);
+            let from_start = |place| u32::try_from(start + place).expect("a few for each number");
+            Self {
+                leaf: from_start(leaf),
+                parent: from_start(above(leaf)),
+            }
+        })
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct LoadTree {
     /// By group: a tree of keys over its endpoints.
@@ -106,11 +132,13 @@ impl LoadTree {
             Ok(packed) if packed < SCORE_MAX => packed,
             _ => {
                 self.scores[number as usize] = score;
-                return self.put(number, key(SCORE_MAX, COARSE, number), endpoints);
+                let place = endpoints.slot(number).place;
+                return self.put(number, place, key(SCORE_MAX, COARSE, number), endpoints);
             }
         };
-        let precedence = endpoints.slot(number).precedence;
-        self.put(number, key(score, precedence, number), endpoints);
+        let slot = endpoints.slot(number);
+        let key = key(score, slot.precedence, number);
+        self.put(number, slot.place, key, endpoints);
     }
 
     /// The same for a score that is small enough and a slot at hand; false if the score is not.
@@ -124,24 +152,24 @@ impl LoadTree {
     ) -> bool {
         let fits = score < SCORE_MAX;
         if fits {
-            self.put(number, key(score, slot.precedence, number), endpoints);
+            let key = key(score, slot.precedence, number);
+            self.put(number, slot.place, key, endpoints);
         }
         fits
     }
 
     /// Takes an endpoint out if it is in.
     pub(crate) fn take_out(&mut self, number: u32, endpoints: &Endpoints) {
-        self.put(number, ABSENT, endpoints);
+        let place = endpoints.slot(number).place;
+        self.put(number, place, ABSENT, endpoints);
     }
 
     /// Writes a leaf. Most changes concern an endpoint that neither was nor becomes its quad's winner;
     /// they end here.
     #[inline(always)]
-    fn put(&mut self, number: u32, key: Key, endpoints: &Endpoints) {
-        let quads = &mut self.quads[self.groups.of(number) * self.shape.quads..];
-        let leaf = self.shape.leaf(self.groups.place(number) as usize);
-        let old = std::mem::replace(at_mut(quads, leaf), key);
-        let winner = at(quads, above(leaf));
+    fn put(&mut self, number: u32, place: LoadPlace, key: Key, endpoints: &Endpoints) {
+        let old = std::mem::replace(at_mut(&mut self.quads, place.leaf as usize), key);
+        let winner = at(&self.quads, place.parent as usize);
         if is_coarse(key) || key < winner || winner == old {
             self.carry(number, old, key, endpoints);
         }
@@ -214,7 +242,7 @@ fn at_mut(tree: &mut [[Key; 4]], place: usize) -> &mut Key {
 }
 
 /// Carries a leaf's change up; whether the root's winner may have changed.
-#[inline]
+#[inline(always)]
 fn climb(
     tree: &mut [[Key; 4]],
     leaf: usize,

@@ -93,7 +93,7 @@ impl Trees {
     }
 
     /// Sets a leaf; what it was before. O(log leaves), or O(1) in bulk.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn set(&mut self, tree: usize, leaf: u32, rank: Rank, order: &SlotOrder) -> Rank {
         let base = tree * self.shape.quads;
         let place = self.shape.leaf(leaf as usize);
@@ -105,6 +105,7 @@ impl Trees {
     }
 
     /// Carries a leaf's change up, as far as it matters.
+    #[inline(always)]
     fn carry(&mut self, tree: usize, leaf: usize, old: Rank, rank: Rank, order: &SlotOrder) {
         if self.in_bulk > 0 && self.bulk[tree] {
             return;
@@ -114,11 +115,7 @@ impl Trees {
         let mut place = leaf;
         // The old entry's slot may be another request's by now, so that nothing may hang on its tie-break.
         if ties(old, rank) {
-            while place > root {
-                let best = order.best_of_four(&quads[place / 4]);
-                place = above(place);
-                quads[place / 4][place % 4] = best;
-            }
+            carry_tied(quads, place, root, order);
         } else if rank > old {
             while place > root {
                 place = above(place);
@@ -170,5 +167,15 @@ impl Trees {
                 "T1: an inner node is the best of its children"
             );
         }
+    }
+}
+
+/// Carries a leaf's change up to the root.
+#[cold]
+fn carry_tied(quads: &mut [[Rank; 4]], mut place: usize, root: usize, order: &SlotOrder) {
+    while place > root {
+        let best = order.best_of_four(&quads[place / 4]);
+        place = above(place);
+        quads[place / 4][place % 4] = best;
     }
 }

@@ -103,6 +103,8 @@ pub struct Arbiter<P> {
     generation: u64,
     selector: Box<dyn Selector + Send>,
     own_selector: bool,
+    /// The arbitration in force is exact.
+    is_exact: bool,
     /// What the selector says of itself.
     follows_standing: bool,
     standing: Standing,
@@ -188,6 +190,7 @@ impl<P> Arbiter<P> {
             generation: 1,
             selector: shipped(profile.selector(), profile.decode_weight()),
             own_selector: false,
+            is_exact: matches!(profile.arbitration(), Arbitration::Exact),
             follows_standing: false,
             standing: Standing::of_kind(profile.selector(), profile.decode_weight()),
             draws: Draws::new(options.seed),
@@ -286,10 +289,6 @@ impl<P> Arbiter<P> {
     pub fn class_name(&self, class: ClassIndex) -> &str {
         let class = self.classes.get(class.at()).filter(|class| class.in_use);
         class.map_or("", |class| &class.name)
-    }
-
-    fn is_exact(&self) -> bool {
-        matches!(self.profile.arbitration(), Arbitration::Exact)
     }
 
     fn holds_on_overload(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate_policy::Profile;
+use tollgate_policy::{Arbitration, Profile};
 
 use crate::arbiter::{Arbiter, fits};
 use crate::class::Class;
@@ -42,6 +42,7 @@ impl<P> Arbiter<P> {
             self.standing = Standing::of_kind(profile.selector(), profile.decode_weight());
         }
         let before = std::mem::replace(&mut self.profile, Arc::clone(&profile));
+        self.is_exact = matches!(profile.arbitration(), Arbitration::Exact);
         self.adopt_classes(&profile);
         if restart {
             self.ring.restart(self.table.iter().copied());

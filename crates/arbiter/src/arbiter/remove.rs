@@ -42,7 +42,7 @@ impl<P> Arbiter<P> {
     }
 
     /// Sweeps, where there is anything to do.
-    #[inline]
+    #[inline(always)]
     pub(super) fn sweep(&mut self, budget: &mut u64, sink: &mut impl Sink<P>) {
         if self.has_unswept() || !self.cuts.is_empty() {
             self.sweep_due(budget, sink);
@@ -142,7 +142,7 @@ impl<P> Arbiter<P> {
     }
 
     /// Takes a waiting request out of its lane, and of everything that counts waiting requests.
-    #[inline]
+    #[inline(always)]
     pub(super) fn leave_lane(&mut self, slot: u32, entry: &Entry) {
         let class = entry.class();
         let usage = &mut self.classes[class].usage;
@@ -180,7 +180,7 @@ impl<P> Arbiter<P> {
     }
 
     /// A request has ended: its slot and all that it refers to are free.
-    #[inline]
+    #[inline(always)]
     pub(super) fn free_slot(&mut self, slot: u32) {
         let record = &mut self.slab[slot];
         let entry = *record;

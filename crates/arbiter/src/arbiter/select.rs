@@ -104,6 +104,7 @@ impl<P> Arbiter<P> {
         self.select_swept(sink)
     }
 
+    #[inline(always)]
     fn select_swept(&mut self, sink: &mut impl Sink<P>) -> bool {
         loop {
             self.refresh();
@@ -126,8 +127,9 @@ impl<P> Arbiter<P> {
         self.deadlines.of(slot) <= self.now.0
     }
 
+    #[inline]
     fn pick(&mut self) -> drr::Pick {
-        if self.is_exact() {
+        if self.is_exact {
             drr::exact::pick(&mut self.ring)
         } else {
             drr::page::pick(&mut self.ring)
@@ -135,7 +137,7 @@ impl<P> Arbiter<P> {
     }
 
     /// Dispatches the candidate of `class` (S6.2, S9.1).
-    #[inline]
+    #[inline(always)]
     fn dispatch(&mut self, class: u16, slot: u32, entry: &Entry, sink: &mut impl Sink<P>) {
         let at = class as usize;
         let snapshot = entry.snapshot();
@@ -175,7 +177,7 @@ impl<P> Arbiter<P> {
     }
 
     /// Books a dispatch on an endpoint; its attempt.
-    #[inline]
+    #[inline(always)]
     fn book(&mut self, slot: u32, number: u32, tokens: u32, entry: &Entry) -> u8 {
         let cost = entry.snapshot().cost();
         let attempt = entry.attempt + 1;
@@ -200,12 +202,12 @@ impl<P> Arbiter<P> {
     /// What is left of S6.2 once a dispatch is charged and its entry gone.
     fn close_account(&mut self, class: u16) {
         let is_empty = self.classes[class as usize].waiting() == 0;
-        if !self.is_exact() {
+        if !self.is_exact {
             drr::page::dispatched(&mut self.ring, class, is_empty);
         }
         if is_empty {
             self.settle_emptied(class);
-        } else if self.is_exact() && self.ring.node(class as usize).deficit == 0 {
+        } else if self.is_exact && self.ring.node(class as usize).deficit == 0 {
             self.ring.end_turn(class);
         }
     }
@@ -218,7 +220,7 @@ impl<P> Arbiter<P> {
 
     /// Ends a class's turn; in `page`, it stops being holder.
     pub(super) fn end_turn(&mut self, class: u16) {
-        if self.is_exact() {
+        if self.is_exact {
             self.ring.end_turn(class);
         } else {
             self.ring.release(class);
@@ -226,7 +228,7 @@ impl<P> Arbiter<P> {
     }
 
     /// The endpoint for the head of a class's shared lane (S10).
-    #[inline]
+    #[inline(always)]
     fn choose(&mut self, class: usize, slot: u32, entry: &Entry) -> EndpointIndex {
         if self.follows_standing && entry.extension == NONE && entry.attempt == 0 {
             let best = self.load_tree.best().filter(|&best| {

@@ -21,14 +21,14 @@ impl<P> Arbiter<P> {
     }
 
     /// Brings every candidate up to date.
-    #[inline]
+    #[inline(always)]
     pub(super) fn refresh(&mut self) {
         while let Some(class) = self.dirty.pop() {
             self.refresh_class(class as usize);
         }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn refresh_class(&mut self, class: usize) {
         self.classes[class].is_dirty = false;
         let shut = self.gates.shut_word();
@@ -231,7 +231,7 @@ impl<P> Arbiter<P> {
     }
 
     /// The same, its endpoint's egress group aside.
-    #[inline]
+    #[inline(always)]
     pub(super) fn judge_exact_alone(
         &self,
         class: usize,
