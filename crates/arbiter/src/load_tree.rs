@@ -233,12 +233,12 @@ impl LoadTree {
 
 #[inline]
 fn at(tree: &[[Key; 4]], place: usize) -> Key {
-    tree[place / 4][place % 4]
+    tree.as_flattened()[place]
 }
 
 #[inline]
 fn at_mut(tree: &mut [[Key; 4]], place: usize) -> &mut Key {
-    &mut tree[place / 4][place % 4]
+    &mut tree.as_flattened_mut()[place]
 }
 
 /// Carries a leaf's change up; whether the root's winner may have changed.

@@ -4,7 +4,7 @@ use crate::arbiter::Arbiter;
 use crate::bits::BitRows;
 use crate::class::ShutAt;
 use crate::endpoints::Endpoints;
-use crate::gate::Counts;
+use crate::gate::{Band, Counts};
 use crate::order::{LaneStatus, NO_KEY, NONE, Rank, slot_of};
 use crate::selector::Activity;
 use crate::{Endpoint, FailReason, WorkerId};
@@ -61,6 +61,7 @@ impl<P> Arbiter<P> {
 
     /// After anything that a class's shared head depends on changed; `remask` where the set of
     /// endpoints that may run a constrained head may have changed as well.
+    #[inline(never)]
     pub(super) fn settle_shared(&mut self, class: usize, remask: bool) {
         self.settle_mask(class, self.lanes.shared(class).head, remask);
         self.settle_shared_status(class);
@@ -68,6 +69,7 @@ impl<P> Arbiter<P> {
     }
 
     /// After only the busy bits changed.
+    #[inline(always)]
     pub(super) fn settle_shared_status(&mut self, class: usize) {
         let lane = self.lanes.shared(class);
         let before = lane.status;
@@ -88,12 +90,16 @@ impl<P> Arbiter<P> {
         }
     }
 
+    #[inline(always)]
     fn settle_mask(&mut self, class: usize, head: Rank, remask: bool) {
-        let slot = if head == NO_KEY { NONE } else { slot_of(head) };
-        if slot == NONE || self.slab[slot].extension == NONE {
+        if head == NO_KEY || self.slab[slot_of(head)].extension == NONE {
             self.classes[class].masked_head = NONE;
-            return;
+        } else {
+            self.write_head_mask(class, slot_of(head), remask);
         }
+    }
+
+    fn write_head_mask(&mut self, class: usize, slot: u32, remask: bool) {
         let header = Some(self.extensions.header(self.slab[slot].extension))
             .filter(|header| header.is_constrained());
         let Some(header) = header else {
@@ -334,16 +340,59 @@ impl<P> Arbiter<P> {
     /// Brings an endpoint's busy bits up to date, and what depends on them (G1).
     #[inline(never)]
     pub(super) fn settle_busy(&mut self, number: u32) {
-        let load = self.endpoints.slot(number).load();
-        // Before the bits, so that no lane is judged by a band that is over.
-        self.settle_band(number, load);
-        for at in 0..self.table.len() {
-            let class = self.table[at] as usize;
-            let busy = self.gates.should_be_busy(class, number, load);
-            if busy != self.gates.busy_bit(class, number) {
-                self.flip(class, number, busy);
+        let slot = self.endpoints.slot_mut(number);
+        let load = slot.load();
+        // Until the bits of all classes are known, no lane is judged by the band.
+        slot.band = Band::NOTHING;
+        let mut band = Band::ALL;
+        for first in (0..self.table.len()).step_by(64) {
+            let mut flipped = self.flip_bits(number, load, first, &mut band);
+            if first + 64 >= self.table.len() {
+                self.endpoints.slot_mut(number).band = band;
+            }
+            while flipped != 0 {
+                let class = self.table[first + flipped.trailing_zeros() as usize] as usize;
+                flipped &= flipped - 1;
+                if self.lanes.shared(class).head != NO_KEY {
+                    self.settle_shared_status(class);
+                }
+                if let Some(lane) = self.lanes.exact(class, number) {
+                    let head = self.lanes.get(lane).head;
+                    self.settle_exact_head(class, number, lane, head);
+                }
             }
         }
+    }
+
+    /// Brings the busy bits and counts of up to 64 classes of the table up to date, from place `first`
+    /// on, and narrows the band by their thresholds; of those that flipped, the ones whose requests
+    /// wait, a bit for each.
+    #[inline(never)]
+    fn flip_bits(&mut self, number: u32, load: u64, first: usize, band: &mut Band) -> u64 {
+        let (available, eligible) = self.gates.weight(number);
+        let is_group_shut = self.gates.is_group_shut(number);
+        let (mut crossing, masks) = self.gates.crossing(number, load);
+        let classes = &mut self.classes[..];
+        let mut flipped = 0;
+        let mut bit = 1;
+        for &class in self.table[first..].iter().take(64) {
+            let class = class as usize;
+            if let Some(busy) = crossing.cross(class, band) {
+                crossing.by_group(class).flip(available, eligible, busy);
+                let entry = &mut classes[class];
+                if !is_group_shut {
+                    entry.counts.flip(available, eligible, busy);
+                    if entry.masked_head != NONE && masks.get(class, number) {
+                        entry.masked_counts.flip(available, eligible, busy);
+                    }
+                }
+                if entry.waiting() > 0 {
+                    flipped |= bit;
+                }
+            }
+            bit <<= 1;
+        }
+        flipped
     }
 
     pub(super) fn settle_band(&mut self, number: u32, load: u64) {
@@ -356,27 +405,6 @@ impl<P> Arbiter<P> {
         let competes = self.gates.is_eligible(number) && !self.gates.is_forced(number);
         self.endpoints.slot_mut(number).competes = competes;
         self.settle_standing(number);
-    }
-
-    fn flip(&mut self, class: usize, number: u32, busy: bool) {
-        self.gates.set_busy(class, number, busy);
-        let (available, eligible) = self.gates.weight(number);
-        let by_group = self.gates.of_group(class, self.groups.of(number));
-        by_group.flip(available, eligible, busy);
-        if !self.gates.is_group_shut(number) {
-            let is_masked = self.gates.is_masked(class, number);
-            let entry = &mut self.classes[class];
-            entry.counts.flip(available, eligible, busy);
-            if entry.masked_head != NONE && is_masked {
-                entry.masked_counts.flip(available, eligible, busy);
-            }
-            if self.lanes.shared(class).head != NO_KEY {
-                self.settle_shared_status(class);
-            }
-        }
-        if self.lanes.exact(class, number).is_some() {
-            self.settle_exact(class, number);
-        }
     }
 }
 
