@@ -37,6 +37,12 @@ impl BitRows {
         *word = *word & !(1 << (bit % 64)) | u64::from(value) << (bit % 64);
     }
 
+    /// The words from that of a bit of row 0 on: those of the same bit stand a row apart.
+    #[inline]
+    pub(crate) fn column_mut(&mut self, bit: u32) -> &mut [u64] {
+        &mut self.words[bit as usize / 64..]
+    }
+
     #[inline]
     pub(crate) fn row(&self, row: usize) -> &[u64] {
         &self.words[row * self.words_per_row..(row + 1) * self.words_per_row]

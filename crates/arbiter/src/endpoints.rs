@@ -8,6 +8,7 @@
 use crate::bits::BitRows;
 use crate::gate::Band;
 use crate::group::Groups;
+use crate::load_tree::{LoadPlace, last_use, precedence_unused};
 use crate::{Capacities, Endpoint, Full, Resource, WorkerError, WorkerId, WorkerRecord};
 
 /// A known worker.
@@ -51,7 +52,10 @@ pub(crate) struct Slot {
     pub(crate) booked: u64,
     pub(crate) reported: u64,
     pub(crate) active: u64,
-    pub(crate) last_use: u64,
+    /// Where it stands in the index over endpoints.
+    pub(crate) place: LoadPlace,
+    /// Who goes first where scores are equal; tells the last use.
+    pub(crate) precedence: u64,
     /// Dispatches to it since it arrived, and their costs.
     pub(crate) dispatched: u64,
     pub(crate) charged_tokens: u64,
@@ -69,7 +73,8 @@ impl Slot {
         booked: 0,
         reported: 0,
         active: 0,
-        last_use: 0,
+        place: LoadPlace::UNSET,
+        precedence: 0,
         dispatched: 0,
         charged_tokens: 0,
     };
@@ -78,6 +83,24 @@ impl Slot {
     #[inline]
     pub(crate) const fn load(&self) -> u64 {
         self.booked.saturating_add(self.reported)
+    }
+
+    /// It is eligible, and busy for no class.
+    #[inline]
+    pub(crate) const fn is_calm(&self) -> bool {
+        self.competes && self.band.is_lowest()
+    }
+
+    /// A live request refers to it.
+    #[inline]
+    pub(crate) const fn refer(&mut self) {
+        self.refs += 1;
+    }
+
+    /// The number of the last dispatch to it; 0 is never.
+    #[inline]
+    pub(crate) const fn last_use(&self) -> u64 {
+        last_use(self.precedence)
     }
 }
 
@@ -111,7 +134,12 @@ impl Endpoints {
         Self {
             workers: Vec::with_capacity(capacities.workers as usize),
             workers_max: capacities.workers as usize,
-            slots: vec![Slot::VACANT; endpoints],
+            slots: LoadPlace::all(groups)
+                .map(|place| Slot {
+                    place,
+                    ..Slot::VACANT
+                })
+                .collect(),
             taints: vec![0; endpoints],
             shortcut: vec![0; (2 * endpoints).next_power_of_two()],
             by_identity: Vec::with_capacity(endpoints),
@@ -153,9 +181,14 @@ impl Endpoints {
     #[inline]
     pub(crate) fn number(&self, endpoint: Endpoint) -> Option<u32> {
         let number = self.shortcut[self.place_of(endpoint)];
-        if self.slots[number as usize].endpoint == endpoint && self.taken.get(0, number) {
+        let slot = &self.slots[number as usize];
+        if slot.endpoint == endpoint && (slot.known || self.taken.get(0, number)) {
             return Some(number);
         }
+        self.number_by_search(endpoint)
+    }
+
+    fn number_by_search(&self, endpoint: Endpoint) -> Option<u32> {
         let at = self.identity_place(endpoint);
         self.by_identity
             .get(at)
@@ -289,6 +322,8 @@ impl Endpoints {
         *slot = Slot {
             endpoint,
             incarnation: slot.incarnation,
+            place: slot.place,
+            precedence: precedence_unused(endpoint),
             ..Slot::VACANT
         };
         let at = self.identity_place(endpoint);
@@ -305,6 +340,8 @@ impl Endpoints {
             endpoint: slot.endpoint,
             incarnation: slot.incarnation.wrapping_add(1),
             refs: slot.refs,
+            place: slot.place,
+            precedence: precedence_unused(slot.endpoint),
             ..Slot::VACANT
         };
         self.free_if_unused(number);
@@ -313,7 +350,7 @@ impl Endpoints {
     /// A live request refers to `number`.
     #[inline]
     pub(crate) fn refer(&mut self, number: u32) {
-        self.slots[number as usize].refs += 1;
+        self.slots[number as usize].refer();
     }
 
     /// A live request refers to `number` no longer.
@@ -326,6 +363,7 @@ impl Endpoints {
         }
     }
 
+    #[cold]
     fn free_if_unused(&mut self, number: u32) {
         let slot = &self.slots[number as usize];
         if slot.known || slot.refs > 0 {

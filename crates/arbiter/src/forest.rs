@@ -40,8 +40,8 @@ impl Forest {
 
     /// Makes the trees span endpoint `number`. O(1) while they do.
     #[inline]
-    pub(crate) fn reach(&mut self, number: u32, order: &SlotOrder) {
-        self.trees.reach(self.groups.place(number), order);
+    pub(crate) fn reach(&mut self, number: u32) {
+        self.trees.reach(self.groups.place(number));
     }
 
     /// Says that many leaves of a class and a group are about to change.
@@ -72,20 +72,24 @@ impl Forest {
         self.trees.leaf(row, self.groups.place(number))
     }
 
-    /// Sets a leaf. O(log endpoints), or O(1) in bulk.
-    #[inline]
-    pub(crate) fn set(&mut self, class: usize, number: u32, rank: Rank, order: &SlotOrder) {
+    /// Sets a leaf; whether that changed it. O(log endpoints), or O(1) in bulk.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, class: usize, number: u32, rank: Rank, order: &SlotOrder) -> bool {
         if !self.groups.are_many() {
-            return self.trees.set(class, number, rank, order);
+            return self.trees.set(class, number, rank, order) != rank;
         }
         let group = self.groups.of(number);
-        self.mark(class, group);
         let row = self.row(class, group);
-        self.trees.set(row, self.groups.place(number), rank, order);
+        let place = self.groups.place(number);
+        let is_changed = self.trees.set(row, place, rank, order) != rank;
+        if is_changed {
+            self.mark(class, group);
+        }
+        is_changed
     }
 
-    /// The best leaf's rank, over the groups whose bit in `shut` is not set. O(log endpoints) for
-    /// each group that changed, or after a bulk one pass over its tree.
+    /// The best leaf's rank, over the groups whose bit in `shut` is not set. O(log groups) for each
+    /// group that changed, or after a bulk one pass over its tree.
     #[inline]
     pub(crate) fn best(&mut self, class: usize, shut: u64, order: &SlotOrder) -> Rank {
         if self.groups.are_many() {
@@ -126,7 +130,7 @@ impl Forest {
             let expected = if shut >> group & 1 != 0 {
                 NO_KEY
             } else {
-                self.trees.top(self.row(class, group), order)
+                self.trees.top(self.row(class, group))
             };
             let place = u32::try_from(group).expect("at most 64 groups");
             assert_eq!(self.winners.leaf(class, place), expected, "F1");

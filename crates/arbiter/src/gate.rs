@@ -33,6 +33,7 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// Books that endpoints become busy or free, by how many they are in either count.
+    #[inline]
     pub(crate) fn flip(&mut self, available: u32, eligible: u32, busy: bool) {
         if busy {
             self.busy_available += available;
@@ -84,9 +85,66 @@ impl Band {
         ceiling: 0,
     };
 
+    /// Every load is in it.
+    pub(crate) const ALL: Self = Self {
+        floor: 0,
+        ceiling: u64::MAX,
+    };
+
+    /// Leaves out what `load` is on the other side of `threshold` from.
     #[inline]
-    pub(crate) fn contains(self, load: u64) -> bool {
-        (self.floor..=self.ceiling).contains(&load)
+    fn narrow(&mut self, load: u64, threshold: u64) {
+        if threshold < load {
+            self.floor = self.floor.max(threshold + 1);
+        } else {
+            self.ceiling = self.ceiling.min(threshold);
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn contains(self, load: u64) -> bool {
+        self.floor <= load && load <= self.ceiling
+    }
+
+    /// No load in it is above any class's threshold.
+    #[inline]
+    pub(crate) const fn is_lowest(self) -> bool {
+        self.floor == 0
+    }
+}
+
+/// One endpoint's busy bits, thresholds and counts by class, while its load crosses thresholds.
+pub(crate) struct Crossing<'a> {
+    load: u64,
+    forced: bool,
+    thresholds: &'a [u64],
+    /// The words of the endpoint's bit, `words_per_row` from class to class.
+    busy: &'a mut [u64],
+    words_per_row: usize,
+    bit: u32,
+    /// Of the endpoint's group, `1 << shift` from class to class.
+    by_group: &'a mut [Counts],
+    shift: u32,
+}
+
+impl Crossing<'_> {
+    /// Narrows the band by a class's threshold, and brings the class's busy bit up to date (G1); the
+    /// bit if it changed.
+    #[inline(always)]
+    pub(crate) fn cross(&mut self, class: usize, band: &mut Band) -> Option<bool> {
+        let threshold = self.thresholds[class];
+        band.narrow(self.load, threshold);
+        let busy = self.forced || self.load > threshold;
+        let word = &mut self.busy[class * self.words_per_row];
+        let changed = (*word >> self.bit ^ u64::from(busy)) & 1;
+        *word ^= changed << self.bit;
+        (changed != 0).then_some(busy)
+    }
+
+    /// The counts of a class and the endpoint's group (G4).
+    #[inline(always)]
+    pub(crate) fn by_group(&mut self, class: usize) -> &mut Counts {
+        &mut self.by_group[class << self.shift]
     }
 }
 
@@ -202,6 +260,23 @@ impl Gates {
         self.is_forced(endpoint) || load > self.thresholds[endpoint as usize * self.classes + class]
     }
 
+    /// All that bringing the busy bits of an endpoint up to date needs, and the masks of the classes.
+    #[inline]
+    pub(crate) fn crossing(&mut self, endpoint: u32, load: u64) -> (Crossing<'_>, &BitRows) {
+        let forced = self.is_forced(endpoint);
+        let crossing = Crossing {
+            load,
+            forced,
+            thresholds: &self.thresholds[endpoint as usize * self.classes..][..self.classes],
+            words_per_row: self.busy.words_per_row(),
+            busy: self.busy.column_mut(endpoint),
+            bit: endpoint % 64,
+            by_group: &mut self.by_group[self.groups.of(endpoint)..],
+            shift: self.groups.shift(),
+        };
+        (crossing, &self.masks)
+    }
+
     pub(crate) fn set_busy(&mut self, class: usize, endpoint: u32, busy: bool) {
         self.busy.set(class, endpoint, busy);
     }
@@ -213,17 +288,10 @@ impl Gates {
         load: u64,
         classes: impl Iterator<Item = usize>,
     ) -> Band {
-        let mut band = Band {
-            floor: 0,
-            ceiling: u64::MAX,
-        };
+        let mut band = Band::ALL;
+        let thresholds = &self.thresholds[endpoint as usize * self.classes..][..self.classes];
         for class in classes {
-            let threshold = self.thresholds[endpoint as usize * self.classes + class];
-            if threshold < load {
-                band.floor = band.floor.max(threshold + 1);
-            } else {
-                band.ceiling = band.ceiling.min(threshold);
-            }
+            band.narrow(load, thresholds[class]);
         }
         band
     }

@@ -35,6 +35,7 @@ mod group;
 mod ids;
 mod load_tree;
 mod order;
+mod quads;
 mod refusal;
 mod request;
 pub mod selector;

@@ -1,283 +1,393 @@
-//! A winner tree over the endpoints that no class-wide reason keeps out, by standing score (S10.3).
+//! Winner trees over the endpoints that no class-wide reason keeps out, by standing score (S10.3).
 //!
-//! Each egress group has a tree of its own, and where there are several groups a small tree over
-//! their winners, in which a shut group stands for nobody.
+//! Each egress group has a tree of its own, and where there are several groups a small tree stands
+//! over their winners, in which a shut group counts for nothing.
 //!
 //! The winner has the lowest score; ties go to the endpoint dispatched to longest ago, then, among
-//! those never used, to the lowest (worker, rank). A change is carried up while it matters.
+//! those never used, to the lowest (worker, rank). All of that and the endpoint's number is packed into
+//! one key, so that keys are unique and a lower one wins. A change is carried up while it matters: a
+//! key that falls needs one comparison for each level, and one that rises is looked at again only
+//! where it was the winner.
 //!
-//! Score and precedence stand packed in one key. Where keys are equal, because scores or identities
-//! do not fit, the full values decide.
+//! What does not fit a key is *coarse*: a score or an identity that is too large. A coarse key comes
+//! after each other key that it must come after, and the full values tell coarse ones apart.
 
 use crate::Endpoint;
 use crate::endpoints::{Endpoints, Slot};
 use crate::group::Groups;
+use crate::quads::{Shape, above, children};
 
-/// The key of an endpoint that is not in.
-const ABSENT: u128 = u128::MAX;
-/// Scores from here on do not fit a key: their endpoints' keys are all equal.
-const UNPACKED: u64 = u64::MAX - 1;
-const UNPACKED_KEY: u128 = (UNPACKED as u128) << 64;
+/// From the top: score, precedence (64 bits), endpoint number. Lower wins.
+type Key = u128;
+
+/// An endpoint that is not in.
+const ABSENT: Key = Key::MAX;
+/// Numbers are below twice `ENDPOINTS_MAX`: groups are rounded up to a power of two.
+const NUMBER_BITS: u32 = 21;
+const SCORE_SHIFT: u32 = 64 + NUMBER_BITS;
+/// Scores from here on do not fit a key; the score of [`ABSENT`] is one more.
+const SCORE_MAX: u64 = (1 << (128 - SCORE_SHIFT)) - 2;
+/// The precedence of an endpoint that was never used and whose identity does not fit.
+const COARSE: u64 = USED - 1;
+/// Marks the precedence of an endpoint that was used.
+const USED: u64 = 1 << 63;
+/// What stands for this rank and all above it. A precedence that ends so is coarse.
+const RANK_MAX: u16 = u16::MAX;
+
+/// Where an endpoint's leaf and its parent stand, by place from the first tree's start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoadPlace {
+    leaf: u32,
+    parent: u32,
+}
+
+impl LoadPlace {
+    pub(crate) const UNSET: Self = Self { leaf: 0, parent: 0 };
+
+    /// The places of all numbers, rising.
+    pub(crate) fn all(groups: Groups) -> impl Iterator<Item = Self> {
+        let shape = Shape::new(groups.per_group() as usize);
+        (0..groups.numbers()).map(move |number| {
+            let number = u32::try_from(number).expect("bounded by twice ENDPOINTS_MAX");
+            let start = groups.of(number) * shape.quads * 4;
+            let leaf = shape.leaf(groups.place(number) as usize);
+            let from_start = |place| u32::try_from(start + place).expect("a few for each number");
+            Self {
+                leaf: from_start(leaf),
+                parent: from_start(above(leaf)),
+            }
+        })
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct LoadTree {
-    /// By group: a binary tree of endpoint numbers whose leaves start at `leaves`, each leaf its own
-    /// number.
-    nodes: Vec<u32>,
-    /// A binary tree over the groups' winners, whose leaves are its upper half; a shut group's leaf is
-    /// `nobody`. Without use where there is one group.
-    winners: Vec<u32>,
-    /// By endpoint: score above precedence, or [`ABSENT`]; the last is `nobody`'s.
-    keys: Vec<u128>,
+    /// By group: a tree of keys over its endpoints.
+    quads: Vec<[Key; 4]>,
+    shape: Shape,
+    /// A tree over the groups' winners. Without use where there is one group.
+    winners: Vec<[Key; 4]>,
+    winners_shape: Shape,
     /// By endpoint: the score, where it does not fit the key.
     scores: Vec<u128>,
-    /// Leaves of a group.
-    leaves: usize,
-    /// The lowest node that spans all endpoints of a group that were ever in.
-    root: usize,
-    /// How many leaves it spans.
-    span: usize,
     groups: Groups,
-    /// A number that is no endpoint's.
-    nobody: u32,
+    /// Shut groups, a bit for each.
+    shut: u64,
 }
 
 impl LoadTree {
     pub(crate) fn new(groups: Groups) -> Self {
-        let leaves = (groups.per_group() as usize).next_power_of_two();
-        let numbers = leaves << groups.shift();
-        let nobody = u32::try_from(numbers).expect("bounded by ENDPOINTS_MAX");
-        let mut nodes = Vec::with_capacity(2 * numbers);
-        for group in 0..groups.stride() {
-            nodes.extend(vacant(leaves, |place| place << groups.shift() | group));
-        }
+        let shape = Shape::new(groups.per_group() as usize);
+        let winners_shape = Shape::spanning(groups.stride());
         Self {
-            nodes,
-            winners: vacant(groups.stride(), |group| group),
-            keys: vec![ABSENT; numbers + 1],
-            scores: vec![0; numbers + 1],
-            leaves,
-            root: leaves,
-            span: 1,
+            quads: vec![[ABSENT; 4]; shape.quads * groups.stride()],
+            shape,
+            winners: vec![[ABSENT; 4]; winners_shape.quads],
+            winners_shape,
+            scores: vec![0; groups.numbers()],
             groups,
-            nobody,
+            shut: 0,
         }
     }
 
-    /// The best endpoint of all groups whose bit in `shut` is not set.
+    /// The best endpoint of all groups that are not shut.
     #[inline]
-    pub(crate) fn best(&self, shut: u64) -> Option<u32> {
+    pub(crate) fn best(&self) -> Option<u32> {
         let best = if self.groups.are_many() {
-            self.winners[1]
-        } else if shut == 0 {
-            self.nodes[self.root]
+            at(&self.winners, self.winners_shape.root)
+        } else if self.shut == 0 {
+            at(&self.quads, self.shape.root)
         } else {
-            self.nobody
+            ABSENT
         };
-        (self.keys[best as usize] != ABSENT).then_some(best)
+        (best != ABSENT).then_some(number_of(best))
     }
 
     /// A group was shut or opened. O(log groups).
     pub(crate) fn set_group_shut(&mut self, group: usize, shut: bool, endpoints: &Endpoints) {
-        let winner = if shut {
-            self.nobody
-        } else {
-            self.nodes[group * 2 * self.leaves + self.root]
-        };
-        self.place_winner(group, winner, endpoints);
-    }
-
-    /// Writes a group's winner, or `nobody`, and carries it up.
-    fn place_winner(&mut self, group: usize, winner: u32, endpoints: &Endpoints) {
-        let Self {
-            winners,
-            keys,
-            scores,
-            ..
-        } = self;
-        let at = winners.len() / 2 + group;
-        winners[at] = winner;
-        climb(winners, at, 1, winner, keys, scores, endpoints);
-    }
-
-    /// Puts an endpoint in with a new score or last use, or takes it out.
-    #[inline]
-    pub(crate) fn update(&mut self, number: u32, score: Option<u128>, endpoints: &Endpoints) {
-        let key = match score {
-            None => ABSENT,
-            Some(score) => match u64::try_from(score) {
-                Ok(packed) if packed < UNPACKED => {
-                    u128::from(packed) << 64 | u128::from(precedence(endpoints.slot(number)))
-                }
-                _ => {
-                    self.scores[number as usize] = score;
-                    UNPACKED_KEY
-                }
-            },
-        };
-        if self.keys[number as usize] == key && key != UNPACKED_KEY {
-            return;
+        self.shut = self.shut & !(1 << group) | u64::from(shut) << group;
+        if self.groups.are_many() {
+            self.settle_winner(group, endpoints);
         }
-        self.keys[number as usize] = key;
-        let place = self.groups.place(number);
-        if place as usize >= self.span {
+    }
+
+    /// Brings a group's leaf among the winners up to date.
+    fn settle_winner(&mut self, group: usize, endpoints: &Endpoints) {
+        let winner = if self.shut >> group & 1 != 0 {
+            ABSENT
+        } else {
+            at(&self.quads[group * self.shape.quads..], self.shape.root)
+        };
+        let leaf = self.winners_shape.leaf(group);
+        let root = self.winners_shape.root;
+        let winners = &mut self.winners[..];
+        let old = std::mem::replace(at_mut(winners, leaf), winner);
+        climb(winners, leaf, root, old, winner, &self.scores, endpoints);
+    }
+
+    /// Puts an endpoint in with a new score or last use.
+    #[inline]
+    pub(crate) fn update(&mut self, number: u32, score: u128, endpoints: &Endpoints) {
+        let score = match u64::try_from(score) {
+            Ok(packed) if packed < SCORE_MAX => packed,
+            _ => {
+                self.scores[number as usize] = score;
+                let place = endpoints.slot(number).place;
+                return self.put(number, place, key(SCORE_MAX, COARSE, number), endpoints);
+            }
+        };
+        let slot = endpoints.slot(number);
+        let key = key(score, slot.precedence, number);
+        self.put(number, slot.place, key, endpoints);
+    }
+
+    /// The same for a score that is small enough and a slot at hand; false if the score is not.
+    #[inline(always)]
+    pub(crate) fn update_packed(
+        &mut self,
+        number: u32,
+        score: u64,
+        slot: &Slot,
+        endpoints: &Endpoints,
+    ) -> bool {
+        let fits = score < SCORE_MAX;
+        if fits {
+            let key = key(score, slot.precedence, number);
+            self.put(number, slot.place, key, endpoints);
+        }
+        fits
+    }
+
+    /// Takes an endpoint out if it is in.
+    pub(crate) fn take_out(&mut self, number: u32, endpoints: &Endpoints) {
+        let place = endpoints.slot(number).place;
+        self.put(number, place, ABSENT, endpoints);
+    }
+
+    /// Writes a leaf. Most changes concern an endpoint that neither was nor becomes its quad's winner;
+    /// they end here.
+    #[inline(always)]
+    fn put(&mut self, number: u32, place: LoadPlace, key: Key, endpoints: &Endpoints) {
+        let old = std::mem::replace(at_mut(&mut self.quads, place.leaf as usize), key);
+        let winner = at(&self.quads, place.parent as usize);
+        if is_coarse(key) || key < winner || winner == old {
+            self.carry(number, old, key, endpoints);
+        }
+    }
+
+    /// Carries a leaf's change up.
+    #[inline(never)]
+    fn carry(&mut self, number: u32, old: Key, key: Key, endpoints: &Endpoints) {
+        let place = self.groups.place(number) as usize;
+        if place >= self.shape.span {
             self.widen(place);
         }
-        if self.groups.are_many() {
-            self.carry_in_group(number, endpoints);
-        } else {
-            let (nodes, at) = (&mut self.nodes, self.leaves + number as usize);
-            climb(
-                nodes,
-                at,
-                self.root,
-                number,
-                &self.keys,
-                &self.scores,
-                endpoints,
-            );
-        }
-    }
-
-    fn carry_in_group(&mut self, number: u32, endpoints: &Endpoints) {
+        let Shape { quads, root, .. } = self.shape;
+        let leaf = self.shape.leaf(place);
         let group = self.groups.of(number);
-        let nodes = &mut self.nodes[group * 2 * self.leaves..][..2 * self.leaves];
-        let at = self.leaves + self.groups.place(number) as usize;
-        let reached_root = climb(
-            nodes,
-            at,
-            self.root,
-            number,
-            &self.keys,
-            &self.scores,
-            endpoints,
-        );
-        if reached_root {
-            let winner = nodes[self.root];
-            if self.winners[self.winners.len() / 2 + group] != self.nobody {
-                self.place_winner(group, winner, endpoints);
-            }
+        let tree = &mut self.quads[group * quads..][..quads];
+        let is_changed = climb(tree, leaf, root, old, key, &self.scores, endpoints);
+        if is_changed && self.groups.are_many() {
+            self.settle_winner(group, endpoints);
         }
     }
 
     /// Makes the trees span `place`.
     #[cold]
-    fn widen(&mut self, place: u32) {
-        while place as usize >= self.span {
-            for nodes in self.nodes.chunks_mut(2 * self.leaves) {
-                nodes[self.root / 2] = nodes[self.root];
+    fn widen(&mut self, place: usize) {
+        while place >= self.shape.span {
+            let below = self.shape.root;
+            self.shape.widen();
+            for tree in self.quads.chunks_mut(self.shape.quads) {
+                let winner = at(tree, below);
+                *at_mut(tree, self.shape.root) = winner;
             }
-            self.root /= 2;
-            self.span *= 2;
         }
     }
 
     /// Asserts that every inner node is the winner of its children, and that a group's leaf among the
-    /// winners is its winner, or `nobody` if its bit in `shut` is set.
+    /// winners is its winner, or nobody if its bit in `shut` is set.
     pub(crate) fn check(&self, shut: u64, endpoints: &Endpoints) {
-        for (group, nodes) in self.nodes.chunks(2 * self.leaves).enumerate() {
-            self.check_nodes(nodes, self.root, endpoints);
-            let leaf = self.winners[self.winners.len() / 2 + group];
+        let groups = u64::MAX >> (64 - self.groups.stride());
+        assert_eq!(self.shut, shut & groups, "the shut groups are known");
+        for (group, tree) in self.quads.chunks(self.shape.quads).enumerate() {
+            self.check_tree(tree, self.shape, endpoints);
+            let leaf = at(&self.winners, self.winners_shape.leaf(group));
             let is_shut = shut >> group & 1 != 0;
-            let expected = if is_shut {
-                self.nobody
-            } else {
-                nodes[self.root]
-            };
+            let winner = at(tree, self.shape.root);
             assert!(
-                leaf == expected || !self.groups.are_many(),
+                leaf == if is_shut { ABSENT } else { winner } || !self.groups.are_many(),
                 "a group's leaf is its winner"
             );
         }
-        self.check_nodes(&self.winners, 1, endpoints);
+        self.check_tree(&self.winners, self.winners_shape, endpoints);
     }
 
-    fn check_nodes(&self, nodes: &[u32], root: usize, endpoints: &Endpoints) {
-        for at in root..nodes.len() / 2 {
-            let (a, b) = (nodes[2 * at], nodes[2 * at + 1]);
-            let (key_a, key_b) = (self.keys[a as usize], self.keys[b as usize]);
-            if (key_a, key_b) != (ABSENT, ABSENT) {
-                let a_wins = key_a < key_b
-                    || key_a == key_b && precedes(&self.scores, key_a, a, b, endpoints);
-                let winner = if a_wins { a } else { b };
-                assert_eq!(nodes[at], winner, "an inner node is the winner");
-            }
+    fn check_tree(&self, tree: &[[Key; 4]], shape: Shape, endpoints: &Endpoints) {
+        for place in shape.inner() {
+            let winner = full_winner(&tree[children(place) / 4], &self.scores, endpoints);
+            assert_eq!(at(tree, place), winner, "an inner node is the winner");
         }
     }
 }
 
-/// A tree with so many leaves in which nobody is in: each node is the number of its first leaf.
-fn vacant(leaves: usize, number_of: impl Fn(usize) -> usize) -> Vec<u32> {
-    let mut nodes = vec![0; 2 * leaves];
-    for (place, leaf) in nodes[leaves..].iter_mut().enumerate() {
-        *leaf = u32::try_from(number_of(place)).expect("bounded by ENDPOINTS_MAX");
-    }
-    for at in (1..leaves).rev() {
-        nodes[at] = nodes[2 * at];
-    }
-    nodes
+#[inline]
+fn at(tree: &[[Key; 4]], place: usize) -> Key {
+    tree.as_flattened()[place]
 }
 
-/// Carries a change of `number`, which stands at leaf `at`, up to `root`; false if it stopped at a
-/// node that keeps another number.
 #[inline]
+fn at_mut(tree: &mut [[Key; 4]], place: usize) -> &mut Key {
+    &mut tree.as_flattened_mut()[place]
+}
+
+/// Carries a leaf's change up; whether the root's winner may have changed.
+#[inline(always)]
 fn climb(
-    nodes: &mut [u32],
-    mut at: usize,
+    tree: &mut [[Key; 4]],
+    leaf: usize,
     root: usize,
-    number: u32,
-    keys: &[u128],
+    old: Key,
+    key: Key,
     scores: &[u128],
     endpoints: &Endpoints,
 ) -> bool {
-    let (mut best, mut key) = (number, keys[number as usize]);
-    while at > root {
-        let other = nodes[at ^ 1];
-        let other_key = keys[other as usize];
-        let other_wins = if other_key == key {
-            key != ABSENT && precedes(scores, key, other, best, endpoints)
-        } else {
-            other_key < key
-        };
-        if other_wins {
-            (best, key) = (other, other_key);
+    if is_coarse(key) {
+        return climb_coarse(
+            tree,
+            leaf,
+            root,
+            key != old || key != ABSENT,
+            scores,
+            endpoints,
+        );
+    }
+    let mut place = leaf;
+    if key < old {
+        while place > root {
+            place = above(place);
+            let winner = at_mut(tree, place);
+            if *winner < key {
+                return false;
+            }
+            *winner = key;
         }
-        at /= 2;
-        let node = &mut nodes[at];
-        if *node == best && best != number {
+        return true;
+    }
+    while place > root {
+        let parent = above(place);
+        if at(tree, parent) != old {
             return false;
         }
-        *node = best;
+        let quad = &tree[place / 4];
+        let [a, b, c, d] = *quad;
+        let lowest = a.min(b).min(c.min(d));
+        *at_mut(tree, parent) = if is_coarse(lowest) {
+            full_winner(quad, scores, endpoints)
+        } else {
+            lowest
+        };
+        place = parent;
     }
     true
 }
 
+/// Carries a leaf's change up to the root where full values may decide; `changed` tells whether there
+/// may be one.
 #[cold]
-fn precedes(scores: &[u128], key: u128, a: u32, b: u32, endpoints: &Endpoints) -> bool {
-    if key == UNPACKED_KEY && scores[a as usize] != scores[b as usize] {
-        return scores[a as usize] < scores[b as usize];
+fn climb_coarse(
+    tree: &mut [[Key; 4]],
+    leaf: usize,
+    root: usize,
+    changed: bool,
+    scores: &[u128],
+    endpoints: &Endpoints,
+) -> bool {
+    let mut place = leaf;
+    while changed && place > root {
+        let winner = full_winner(&tree[place / 4], scores, endpoints);
+        place = above(place);
+        *at_mut(tree, place) = winner;
     }
-    used_before(a, b, endpoints)
+    changed
+}
+
+/// The winner of four, by full values where keys are coarse.
+#[cold]
+fn full_winner(quad: &[Key; 4], scores: &[u128], endpoints: &Endpoints) -> Key {
+    let full = |&key: &Key| {
+        if key == ABSENT || !is_coarse(key) {
+            return (key >> NUMBER_BITS, 0, (0, Endpoint::new(0, 0)));
+        }
+        let number = number_of(key);
+        let slot = endpoints.slot(number);
+        let score = if key >> SCORE_SHIFT == u128::from(SCORE_MAX) {
+            scores[number as usize]
+        } else {
+            0
+        };
+        (key >> NUMBER_BITS, score, (slot.last_use(), slot.endpoint))
+    };
+    quad.iter().copied().min_by_key(full).unwrap_or(ABSENT)
+}
+
+#[inline]
+fn key(score: u64, precedence: u64, number: u32) -> Key {
+    // The low word takes the lower part of the precedence; shifts of words are cheaper than of keys.
+    let high = score << NUMBER_BITS | precedence >> (64 - NUMBER_BITS);
+    let low = precedence << NUMBER_BITS | u64::from(number);
+    u128::from(high) << 64 | u128::from(low)
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the number's bits")]
+const fn number_of(key: Key) -> u32 {
+    key as u32 & ((1 << NUMBER_BITS) - 1)
+}
+
+/// Whether a key is absent, or full values may be needed to tell it from others: true for all of
+/// those, and hardly ever for another.
+#[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the precedence's last bits"
+)]
+const fn is_coarse(key: Key) -> bool {
+    (key as u64 >> NUMBER_BITS) as u16 == RANK_MAX
 }
 
 /// Who goes first where scores are equal, as far as 64 bits tell: lower goes first. The never-used,
 /// by (worker, rank), before the used, by last use.
-fn precedence(slot: &Slot) -> u64 {
-    const USED: u64 = 1 << 63;
+pub(crate) const fn precedence_unused(endpoint: Endpoint) -> u64 {
     const WORKER_MAX: u64 = (1 << 47) - 1;
-    const RANK_MAX: u64 = (1 << 16) - 1;
-    let Endpoint { worker, rank } = slot.endpoint;
-    if slot.last_use > 0 {
-        USED | slot.last_use
-    } else if worker.0 >= WORKER_MAX {
-        WORKER_MAX << 16 | RANK_MAX
+    let Endpoint { worker, rank } = endpoint;
+    if worker.0 >= WORKER_MAX {
+        COARSE
+    } else if rank >= RANK_MAX as u32 {
+        worker.0 << 16 | RANK_MAX as u64
     } else {
-        worker.0 << 16 | u64::from(rank).min(RANK_MAX)
+        worker.0 << 16 | rank as u64
+    }
+}
+
+/// The same for an endpoint whose last dispatch was number `last_use`, from 1.
+#[inline]
+pub(crate) const fn precedence_used(last_use: u64) -> u64 {
+    USED | last_use
+}
+
+/// The number of the last dispatch; 0 is never.
+#[inline]
+pub(crate) const fn last_use(precedence: u64) -> u64 {
+    if precedence & USED == 0 {
+        0
+    } else {
+        precedence & !USED
     }
 }
 
 /// The tie-break of S10.1: dispatched to longest ago, never-used first, then lowest (worker, rank).
 pub(crate) fn used_before(a: u32, b: u32, endpoints: &Endpoints) -> bool {
     let (slot_a, slot_b) = (endpoints.slot(a), endpoints.slot(b));
-    (slot_a.last_use, slot_a.endpoint) < (slot_b.last_use, slot_b.endpoint)
+    (slot_a.last_use(), slot_a.endpoint) < (slot_b.last_use(), slot_b.endpoint)
 }

@@ -135,6 +135,12 @@ impl Entry {
         self.flags |= HAS_DEADLINE;
     }
 
+    /// It has a deadline, or may not wait.
+    #[inline]
+    pub(crate) const fn is_watched(&self) -> bool {
+        self.flags & (HAS_DEADLINE | IMPATIENCE) != 0
+    }
+
     /// The kind it is refused with if it would have to wait; `None` for a patient request (S7.2).
     pub(crate) const fn impatience(&self) -> Option<LimitKind> {
         match (self.flags & IMPATIENCE) >> IMPATIENCE_SHIFT {

@@ -1,206 +1,181 @@
 //! Winner trees over the heads of open exact lanes, one for each class and egress group.
 //!
 //! A leaf holds the rank of an open lane's head, and [`NO_KEY`] where there is no lane or the lane
-//! is shut, so that one write is all that a new head or a flipped gate costs here. An inner node
-//! holds the best of its four children. The last change waits until another leaf changes or the
-//! best is asked for, since a dispatch often changes its leaf twice: a new head, then a busy endpoint.
-//! Whoever changes many leaves at once says so, and pays one pass over the tree instead of a path for
-//! each.
+//! is shut, so that one write and what it changes above is all that a new head or a flipped gate costs
+//! here. An inner node holds the best of its four children; a better leaf needs one comparison for each
+//! node that it wins, a worse one is looked at again only where it was the best. Whoever changes many
+//! leaves at once says so, and pays one pass over the tree instead of a path for each.
 //!
-//! Invariants:
-//! - T1. After [`Trees::best`], each inner node of the tree is the best of its children.
-//! - T2. Before it, that holds but for the path of the one pending leaf, or for a tree in bulk.
+//! Invariant:
+//! - T1. Each inner node of a tree that is not in bulk is the best of its children.
 
-use crate::order::{NO_KEY, Rank, SlotOrder, slot_of};
-
-/// No leaf is pending.
-const NOTHING: u32 = u32::MAX;
-/// Any leaf may have changed.
-const BULK: u32 = u32::MAX - 1;
+use crate::order::{NO_KEY, Rank, SlotOrder, ties};
+use crate::quads::{Shape, above, children};
 
 /// Trees of one size.
-///
-/// A tree is numbered by level from its top: the children of node n are 4n + 1 to 4n + 4. They stand
-/// together in quad n, so that one step up reads one line.
 #[derive(Debug)]
 pub(crate) struct Trees {
-    /// By tree: the quads of all inner nodes.
+    /// By tree: its quads.
     quads: Vec<[Rank; 4]>,
-    /// By tree: the leaf whose change is not carried up yet, or [`NOTHING`], or [`BULK`].
-    pending: Vec<u32>,
-    quads_per_tree: usize,
-    /// The lowest node that spans all leaves that were ever used.
-    root: usize,
-    /// How many leaves it spans.
-    span: usize,
+    shape: Shape,
+    /// By tree: any leaf may have changed.
+    bulk: Vec<bool>,
+    /// How many trees are in bulk.
+    in_bulk: usize,
 }
 
 impl Trees {
     pub(crate) fn new(trees: usize, most_leaves: usize) -> Self {
-        let mut leaves = 4;
-        while leaves < most_leaves {
-            leaves *= 4;
-        }
-        let quads_per_tree = first_of(leaves);
-        Self {
-            quads: vec![[NO_KEY; 4]; trees * quads_per_tree],
-            pending: vec![NOTHING; trees],
-            quads_per_tree,
-            root: first_of(leaves / 4),
-            span: 4,
-        }
+        Self::of_shape(trees, Shape::new(most_leaves))
     }
 
     /// Trees that span all their leaves from the start.
     pub(crate) fn spanning(trees: usize, leaves: usize) -> Self {
-        let whole = Self::new(trees, leaves);
+        Self::of_shape(trees, Shape::spanning(leaves))
+    }
+
+    fn of_shape(trees: usize, shape: Shape) -> Self {
         Self {
-            span: 3 * whole.quads_per_tree + 1,
-            root: 0,
-            ..whole
+            quads: vec![[NO_KEY; 4]; trees * shape.quads],
+            shape,
+            bulk: vec![false; trees],
+            in_bulk: 0,
         }
     }
 
     /// Makes the trees span leaf `index`. O(1) while they do.
     #[inline]
-    pub(crate) fn reach(&mut self, index: u32, order: &SlotOrder) {
-        if index as usize >= self.span {
-            self.widen(index as usize, order);
+    pub(crate) fn reach(&mut self, index: u32) {
+        if index as usize >= self.shape.span {
+            self.widen(index as usize);
         }
     }
 
     #[cold]
-    fn widen(&mut self, index: usize, order: &SlotOrder) {
-        while index >= self.span {
-            for tree in 0..self.pending.len() {
-                let quads = &mut self.quads[tree * self.quads_per_tree..][..self.quads_per_tree];
-                quads[(self.root - 1) / 4][0] = order.best_of_four(&quads[self.root]).1;
+    fn widen(&mut self, index: usize) {
+        while index >= self.shape.span {
+            let below = self.shape.root;
+            self.shape.widen();
+            for tree in self.quads.chunks_mut(self.shape.quads) {
+                let best = tree[below / 4][below % 4];
+                tree[self.shape.root / 4][self.shape.root % 4] = best;
             }
-            self.root = (self.root - 1) / 4;
-            self.span *= 4;
         }
     }
 
     /// Says that many leaves of a tree are about to change.
     pub(crate) fn begin_bulk(&mut self, tree: usize) {
-        self.pending[tree] = BULK;
+        self.in_bulk += usize::from(!self.bulk[tree]);
+        self.bulk[tree] = true;
     }
 
     /// Carries up what changed in bulk.
     pub(crate) fn end_bulk(&mut self, tree: usize, order: &SlotOrder) {
-        if self.pending[tree] == BULK {
-            self.pending[tree] = NOTHING;
-            self.carry_all(tree, order);
+        if self.bulk[tree] {
+            self.bulk[tree] = false;
+            self.in_bulk -= 1;
+            let quads = &mut self.quads[tree * self.shape.quads..][..self.shape.quads];
+            for place in self.shape.inner() {
+                let best = order.best_of_four(&quads[children(place) / 4]);
+                quads[place / 4][place % 4] = best;
+            }
         }
-    }
-
-    /// Where a leaf stands: its quad, and its place in there.
-    #[inline]
-    fn place(&self, tree: usize, leaf: u32) -> (usize, usize) {
-        let node = self.quads_per_tree + leaf as usize;
-        (tree * self.quads_per_tree + (node - 1) / 4, (node - 1) % 4)
     }
 
     #[inline]
     pub(crate) fn leaf(&self, tree: usize, leaf: u32) -> Rank {
-        let (quad, place) = self.place(tree, leaf);
-        self.quads[quad][place]
+        self.at(tree, self.shape.leaf(leaf as usize))
     }
 
-    /// Sets a leaf. O(log leaves), or O(1) in bulk.
     #[inline]
-    pub(crate) fn set(&mut self, tree: usize, leaf: u32, rank: Rank, order: &SlotOrder) {
-        let pending = self.pending[tree];
-        if pending != leaf && pending != BULK {
-            if pending != NOTHING {
-                self.carry(tree, pending, order);
-            }
-            self.pending[tree] = leaf;
-        }
-        let (quad, place) = self.place(tree, leaf);
-        self.quads[quad][place] = rank;
+    fn at(&self, tree: usize, place: usize) -> Rank {
+        self.quads[tree * self.shape.quads + place / 4][place % 4]
     }
 
-    /// The best leaf's rank. O(log leaves), or after a bulk one pass over the tree.
+    /// Sets a leaf; what it was before. O(log leaves), or O(1) in bulk.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, tree: usize, leaf: u32, rank: Rank, order: &SlotOrder) -> Rank {
+        let base = tree * self.shape.quads;
+        let place = self.shape.leaf(leaf as usize);
+        let old = std::mem::replace(&mut self.quads[base + place / 4][place % 4], rank);
+        if old != rank {
+            self.carry(tree, place, old, rank, order);
+        }
+        old
+    }
+
+    /// Carries a leaf's change up, as far as it matters.
+    #[inline(always)]
+    fn carry(&mut self, tree: usize, leaf: usize, old: Rank, rank: Rank, order: &SlotOrder) {
+        if self.in_bulk > 0 && self.bulk[tree] {
+            return;
+        }
+        let Shape { quads, root, .. } = self.shape;
+        let quads = &mut self.quads[tree * quads..][..quads];
+        let mut place = leaf;
+        // The old entry's slot may be another request's by now, so that nothing may hang on its tie-break.
+        if ties(old, rank) {
+            carry_tied(quads, place, root, order);
+        } else if rank > old {
+            while place > root {
+                place = above(place);
+                let best = &mut quads[place / 4][place % 4];
+                if order.better(*best, rank) {
+                    return;
+                }
+                *best = rank;
+            }
+        } else {
+            while place > root {
+                let parent = above(place);
+                if quads[parent / 4][parent % 4] != old {
+                    return;
+                }
+                let best = order.best_of_four(&quads[place / 4]);
+                quads[parent / 4][parent % 4] = best;
+                place = parent;
+            }
+        }
+    }
+
+    /// The best leaf's rank. O(1), or after a bulk one pass over the tree.
     #[inline]
     pub(crate) fn best(&mut self, tree: usize, order: &SlotOrder) -> Rank {
-        match std::mem::replace(&mut self.pending[tree], NOTHING) {
-            NOTHING => {}
-            BULK => self.carry_all(tree, order),
-            leaf => self.carry(tree, leaf, order),
+        if self.in_bulk > 0 {
+            self.end_bulk(tree, order);
         }
-        self.top(tree, order)
+        self.top(tree)
     }
 
     /// The best leaf's rank as it was last carried up.
     #[inline]
-    pub(crate) fn top(&self, tree: usize, order: &SlotOrder) -> Rank {
-        order
-            .best_of_four(&self.quads[tree * self.quads_per_tree + self.root])
-            .1
+    pub(crate) fn top(&self, tree: usize) -> Rank {
+        self.at(tree, self.shape.root)
     }
 
-    /// Carries one leaf's change up, until a node keeps another entry that was there before.
-    #[inline]
-    fn carry(&mut self, tree: usize, leaf: u32, order: &SlotOrder) {
-        let changed = slot_of(self.leaf(tree, leaf));
-        let quads = &mut self.quads[tree * self.quads_per_tree..][..self.quads_per_tree];
-        let mut node = (self.quads_per_tree + leaf as usize - 1) / 4;
-        while node != self.root {
-            let best = order.best_of_four(&quads[node]).1;
-            let above = (node - 1) / 4;
-            let place = &mut quads[above][(node - 1) % 4];
-            // An equal rank of the changed slot may be a new entry in an old slot: its tie-break
-            // is new, so the nodes above must look again.
-            if *place == best && slot_of(best) != changed {
-                return;
-            }
-            *place = best;
-            node = above;
-        }
-    }
-
-    /// Computes every inner node below the root.
-    fn carry_all(&mut self, tree: usize, order: &SlotOrder) {
-        let quads = &mut self.quads[tree * self.quads_per_tree..][..self.quads_per_tree];
-        for level in levels(self.quads_per_tree, self.root) {
-            for node in level {
-                let best = order.best_of_four(&quads[node]).1;
-                quads[(node - 1) / 4][(node - 1) % 4] = best;
-            }
-        }
-    }
-
-    /// Asserts T1 for a tree with nothing pending.
+    /// Asserts T1 for a tree.
     pub(crate) fn check(&self, tree: usize, order: &SlotOrder) {
-        if self.pending[tree] != NOTHING {
+        if self.bulk[tree] {
             return;
         }
-        let quads = &self.quads[tree * self.quads_per_tree..][..self.quads_per_tree];
-        for node in levels(self.quads_per_tree, self.root).flatten() {
-            let best = order.best_of_four(&quads[node]).1;
-            let above = quads[(node - 1) / 4][(node - 1) % 4];
-            assert_eq!(above, best, "T1: an inner node is the best of its children");
+        let quads = &self.quads[tree * self.shape.quads..][..self.shape.quads];
+        for place in self.shape.inner() {
+            let best = order.best_of_four(&quads[children(place) / 4]);
+            assert_eq!(
+                quads[place / 4][place % 4],
+                best,
+                "T1: an inner node is the best of its children"
+            );
         }
     }
 }
 
-/// The number of the first node in the level that has `width` nodes.
-const fn first_of(width: usize) -> usize {
-    (width - 1) / 3
-}
-
-/// The inner nodes strictly below `root` that its span covers, level by level from the bottom.
-fn levels(leaves_start: usize, root: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
-    let (mut first, mut count) = (leaves_start, 1);
-    let mut top = leaves_start;
-    while top != root {
-        top = (top - 1) / 4;
-        count *= 4;
+/// Carries a leaf's change up to the root.
+#[cold]
+fn carry_tied(quads: &mut [[Rank; 4]], mut place: usize, root: usize, order: &SlotOrder) {
+    while place > root {
+        let best = order.best_of_four(&quads[place / 4]);
+        place = above(place);
+        quads[place / 4][place % 4] = best;
     }
-    std::iter::from_fn(move || {
-        first = (first - 1) / 4;
-        count /= 4;
-        (count > 1).then_some(first..first + count)
-    })
 }

@@ -98,8 +98,9 @@ impl<P> Arbiter<P> {
             self.classes[class.at()].counters.requeued += 1;
             self.avoid(slot, booking.number);
             self.lanes.order.links[slot as usize].c = NONE;
-            self.slab[slot].set_stage(Stage::Waiting);
-            self.enter_lane(slot, payload);
+            let mut entry = self.slab[slot];
+            entry.set_stage(Stage::Waiting);
+            self.enter_lane(slot, entry, payload);
             self.refund(class, &entry);
             sink.event(Event::Requeued { ticket, class });
         }

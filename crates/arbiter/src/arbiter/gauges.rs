@@ -28,7 +28,7 @@ impl<P> Arbiter<P> {
             limits: [0, 1, 2].map(|kind| class.effective_limit(kind, workers)),
             counters: class.counters,
             draining: class.draining,
-            turn_open: self.is_exact() && node.open,
+            turn_open: self.is_exact && node.open,
         })
     }
 

@@ -22,7 +22,7 @@ impl<P> Arbiter<P> {
     /// queues that must not take long. Allocates; O(lanes x k log k + C x endpoints) for k entries.
     #[must_use]
     pub fn state_limited(&self, entries: usize) -> State {
-        let exact = self.is_exact();
+        let exact = self.is_exact;
         let in_page = |class: u16| (!exact && class != u16::MAX).then_some(ClassIndex(class));
         State {
             now: self.now,
@@ -67,7 +67,7 @@ impl<P> Arbiter<P> {
             cached_tokens: class.usage[2],
             outstanding: class.outstanding,
             deficit: node.deficit,
-            turn_open: self.is_exact() && node.open,
+            turn_open: self.is_exact && node.open,
             remembered: (node.remembered != NO_SLOT)
                 .then(|| self.slab[node.remembered].ticket(node.remembered)),
             candidate: (candidate != NO_KEY).then(|| {
@@ -193,7 +193,7 @@ impl<P> Arbiter<P> {
             available: worker.is_some_and(|worker| worker.available),
             overloaded: worker.is_some_and(|worker| worker.overloaded),
             shut: slot.shut || self.gates.is_group_shut(number),
-            last_use: slot.last_use,
+            last_use: slot.last_use(),
             busy_for: busy.map(|&class| ClassIndex(class)).collect(),
         }
     }

@@ -51,7 +51,7 @@ use crate::gate::Gates;
 use crate::group::Groups;
 use crate::load_tree::LoadTree;
 use crate::order::{Lanes, NO_KEY, Rank};
-use crate::selector::{Draws, Selector, shipped};
+use crate::selector::{Draws, Selector, Standing, shipped};
 use crate::slab::Slab;
 use crate::taints::Taints;
 use crate::{BuildError, Capacities, ClassIndex, Full, Nanos, Resource};
@@ -103,8 +103,11 @@ pub struct Arbiter<P> {
     generation: u64,
     selector: Box<dyn Selector + Send>,
     own_selector: bool,
+    /// The arbitration in force is exact.
+    is_exact: bool,
     /// What the selector says of itself.
     follows_standing: bool,
+    standing: Standing,
     draws: Draws,
 
     slab: Slab<P>,
@@ -138,6 +141,8 @@ pub struct Arbiter<P> {
     /// By class: the exact lanes whose head fails at the next sweep, or would if its egress group
     /// were not shut.
     doomed_exact: BitRows,
+    /// How many bits are set there.
+    doomed_bits: u32,
     /// By class: those of them that fail by overload alone, and so not while their group is shut.
     overloaded_exact: BitRows,
     /// By class, then egress group: how many those are.
@@ -185,7 +190,9 @@ impl<P> Arbiter<P> {
             generation: 1,
             selector: shipped(profile.selector(), profile.decode_weight()),
             own_selector: false,
+            is_exact: matches!(profile.arbitration(), Arbitration::Exact),
             follows_standing: false,
+            standing: Standing::of_kind(profile.selector(), profile.decode_weight()),
             draws: Draws::new(options.seed),
             slab: Slab::new(slots),
             lanes: Lanes::new(slots, classes, endpoints),
@@ -207,6 +214,7 @@ impl<P> Arbiter<P> {
             candidates: vec![NO_KEY; classes],
             dirty: Vec::with_capacity(classes),
             doomed_exact: BitRows::new(classes, endpoints),
+            doomed_bits: 0,
             overloaded_exact: BitRows::new(classes, endpoints),
             overloaded_lanes: vec![0; classes * groups.stride()],
             doomed: 0,
@@ -241,6 +249,7 @@ impl<P> Arbiter<P> {
         arbiter.follows_standing = selector.follows_standing();
         arbiter.selector = selector;
         arbiter.own_selector = true;
+        arbiter.standing = Standing::Asked;
         Ok(arbiter)
     }
 
@@ -280,10 +289,6 @@ impl<P> Arbiter<P> {
     pub fn class_name(&self, class: ClassIndex) -> &str {
         let class = self.classes.get(class.at()).filter(|class| class.in_use);
         class.map_or("", |class| &class.name)
-    }
-
-    fn is_exact(&self) -> bool {
-        matches!(self.profile.arbitration(), Arbitration::Exact)
     }
 
     fn holds_on_overload(&self) -> bool {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use tollgate_policy::Profile;
+use tollgate_policy::{Arbitration, Profile};
 
 use crate::arbiter::{Arbiter, fits};
 use crate::class::Class;
 use crate::order::{EPOCH_MAX, slot_of};
-use crate::selector::shipped;
+use crate::selector::{Standing, shipped};
 use crate::{Full, Resource};
 
 /// A policy was put in force.
@@ -39,8 +39,10 @@ impl<P> Arbiter<P> {
         if !self.own_selector && (kind, weight) != (profile.selector(), profile.decode_weight()) {
             self.selector = shipped(profile.selector(), profile.decode_weight());
             self.follows_standing = self.selector.follows_standing();
+            self.standing = Standing::of_kind(profile.selector(), profile.decode_weight());
         }
         let before = std::mem::replace(&mut self.profile, Arc::clone(&profile));
+        self.is_exact = matches!(profile.arbitration(), Arbitration::Exact);
         self.adopt_classes(&profile);
         if restart {
             self.ring.restart(self.table.iter().copied());

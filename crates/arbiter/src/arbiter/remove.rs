@@ -2,7 +2,7 @@
 
 use crate::arbiter::Arbiter;
 use crate::order::{LaneStatus, NO_KEY, NONE, slot_of};
-use crate::slab::Stage;
+use crate::slab::{Entry, Stage};
 use crate::{ClassCounters, ClassIndex, Event, LimitKind, Outcome, Rejection, Sink, Stale, Ticket};
 
 impl ClassCounters {
@@ -41,9 +41,17 @@ impl<P> Arbiter<P> {
         self.sweep(&mut unbounded, sink);
     }
 
+    /// Sweeps, where there is anything to do.
+    #[inline(always)]
+    pub(super) fn sweep(&mut self, budget: &mut u64, sink: &mut impl Sink<P>) {
+        if self.has_unswept() || !self.cuts.is_empty() {
+            self.sweep_due(budget, sink);
+        }
+    }
+
     /// The sweep of S5.5, as far as `budget` reaches: expiry, then failures in rounds, then the
     /// credit cuts of the whole.
-    pub(super) fn sweep(&mut self, budget: &mut u64, sink: &mut impl Sink<P>) {
+    fn sweep_due(&mut self, budget: &mut u64, sink: &mut impl Sink<P>) {
         while let Some((deadline, slot)) = self.deadlines.first() {
             if deadline > self.now.0 || *budget == 0 {
                 break;
@@ -57,6 +65,7 @@ impl<P> Arbiter<P> {
         self.settle_cuts();
     }
 
+    #[inline]
     pub(super) fn has_unswept(&self) -> bool {
         self.doomed > 0
             || self
@@ -111,7 +120,7 @@ impl<P> Arbiter<P> {
         let class = entry.class();
         let index = super::settle::index16(class);
         let payload = self.slab.take_payload(slot);
-        self.leave_lane(slot);
+        self.leave_lane(slot, &entry);
         let settings = &mut self.classes[class];
         settings.counters.count(outcome);
         let is_empty = settings.waiting() == 0;
@@ -133,48 +142,59 @@ impl<P> Arbiter<P> {
     }
 
     /// Takes a waiting request out of its lane, and of everything that counts waiting requests.
-    pub(super) fn leave_lane(&mut self, slot: u32) {
-        let Self {
-            slab,
-            lanes,
-            deadlines,
-            ..
-        } = self;
-        let entry = slab[slot];
+    #[inline(always)]
+    pub(super) fn leave_lane(&mut self, slot: u32, entry: &Entry) {
         let class = entry.class();
         let usage = &mut self.classes[class].usage;
         usage[0] -= 1;
         usage[1] -= u64::from(entry.raw);
         usage[2] -= u64::from(entry.cached);
         self.waiting -= 1;
+        if entry.is_watched() {
+            self.unwatch(slot, entry);
+        }
+        let Self { slab, lanes, .. } = self;
+        let lane = lanes.lane_of(class, entry.pin);
+        let head = lanes.remove(lane, slot, entry.structure(), |slot| slab.rank(slot));
+        if let Some(head) = head {
+            self.settle_head(class, entry.pin, lane, head);
+        }
+    }
+
+    /// Takes a waiting request out of the deadlines and the list of the impatient.
+    fn unwatch(&mut self, slot: u32, entry: &Entry) {
+        let order = &mut self.lanes.order;
         if entry.has_deadline() {
-            deadlines.forget(slot, &lanes.order.seq);
+            self.deadlines.forget(slot, &order.seq);
             self.watched_deadlines -= 1;
         }
         if entry.impatience().is_some() {
-            let place = std::mem::replace(&mut lanes.order.links[slot as usize].c, NONE);
+            let place = std::mem::replace(&mut order.links[slot as usize].c, NONE);
             if place != NONE {
                 self.impatient.swap_remove(place as usize);
                 if let Some(&moved) = self.impatient.get(place as usize) {
-                    lanes.order.links[moved as usize].c = place;
+                    order.links[moved as usize].c = place;
                 }
             }
-        }
-        let lane = lanes.lane_for(class, entry.pin);
-        let was_head = lanes.get(lane).head == entry.rank;
-        lanes.remove(lane, slot, entry.structure(), |slot| slab.rank(slot));
-        if was_head {
-            self.settle_lane(class, entry.pin);
         }
     }
 
     /// A request has ended: its slot and all that it refers to are free.
+    #[inline(always)]
     pub(super) fn free_slot(&mut self, slot: u32) {
-        let entry = self.slab[slot];
-        self.slab[slot].set_stage(Stage::Vacant);
+        let record = &mut self.slab[slot];
+        let entry = *record;
+        record.set_stage(Stage::Vacant);
         if entry.pin != NONE {
             self.endpoints.release(entry.pin);
         }
+        if entry.extension != NONE || entry.attempt > u8::from(entry.stage() == Stage::Dispatched) {
+            self.free_parts(slot, &entry);
+        }
+    }
+
+    /// Frees a request's variable parts, and what it remembers of hand-overs that failed.
+    fn free_parts(&mut self, slot: u32, entry: &Entry) {
         if entry.extension != NONE {
             self.taints
                 .release(self.extensions.header(entry.extension).taints);

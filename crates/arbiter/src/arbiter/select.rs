@@ -2,6 +2,7 @@
 
 use crate::arbiter::Arbiter;
 use crate::drr;
+use crate::load_tree::precedence_used;
 use crate::order::{NONE, slot_of};
 use crate::selector::{Pool, cached_on};
 use crate::slab::{Entry, Stage};
@@ -103,6 +104,7 @@ impl<P> Arbiter<P> {
         self.select_swept(sink)
     }
 
+    #[inline(always)]
     fn select_swept(&mut self, sink: &mut impl Sink<P>) -> bool {
         loop {
             self.refresh();
@@ -110,8 +112,9 @@ impl<P> Arbiter<P> {
                 return false;
             };
             let slot = slot_of(self.candidates[class as usize]);
-            if !self.is_overdue(slot) {
-                self.dispatch(class, slot, sink);
+            let entry = self.slab[slot];
+            if !(entry.has_deadline() && self.is_overdue(slot)) {
+                self.dispatch(class, slot, &entry, sink);
                 return true;
             }
             self.remove_waiting(slot, Outcome::Expired, sink);
@@ -121,11 +124,12 @@ impl<P> Arbiter<P> {
 
     /// Whether a sweep's slice has not come to this request's deadline yet.
     fn is_overdue(&self, slot: u32) -> bool {
-        self.slab[slot].has_deadline() && self.deadlines.of(slot) <= self.now.0
+        self.deadlines.of(slot) <= self.now.0
     }
 
+    #[inline]
     fn pick(&mut self) -> drr::Pick {
-        if self.is_exact() {
+        if self.is_exact {
             drr::exact::pick(&mut self.ring)
         } else {
             drr::page::pick(&mut self.ring)
@@ -133,29 +137,27 @@ impl<P> Arbiter<P> {
     }
 
     /// Dispatches the candidate of `class` (S6.2, S9.1).
-    fn dispatch(&mut self, class: u16, slot: u32, sink: &mut impl Sink<P>) {
+    #[inline(always)]
+    fn dispatch(&mut self, class: u16, slot: u32, entry: &Entry, sink: &mut impl Sink<P>) {
         let at = class as usize;
-        let entry = self.slab[slot];
         let snapshot = entry.snapshot();
         let number = if entry.pin == NONE {
-            self.choose(at, slot, &entry).0
+            self.choose(at, slot, entry).0
         } else {
             entry.pin
         };
-        let tokens = snapshot.raw - self.cached_there(&entry, number);
+        let tokens = snapshot.raw - self.cached_there(entry, number);
         let payload = self.slab.take_payload(slot);
 
-        let deficit = self.ring.node(at).deficit - u64::from(snapshot.cost());
-        self.ring.set_deficit(at, deficit);
-        self.leave_lane(slot);
-        let attempt = self.book(slot, number, tokens);
+        self.leave_lane(slot, entry);
+        let attempt = self.book(slot, number, tokens, entry);
 
         let settings = &mut self.classes[at];
         settings.outstanding += 1;
         settings.counters.dispatched += 1;
         let charged = &mut settings.counters.charged_tokens;
         *charged = charged.saturating_add(u64::from(snapshot.cost()));
-        self.ring.forget(at, slot);
+        self.ring.charge(at, slot);
         self.outstanding += 1;
         self.close_account(class);
         self.use_room(number);
@@ -175,23 +177,24 @@ impl<P> Arbiter<P> {
     }
 
     /// Books a dispatch on an endpoint; its attempt.
-    fn book(&mut self, slot: u32, number: u32, tokens: u32) -> u8 {
-        let entry = &mut self.slab[slot];
+    #[inline(always)]
+    fn book(&mut self, slot: u32, number: u32, tokens: u32, entry: &Entry) -> u8 {
         let cost = entry.snapshot().cost();
-        entry.attempt += 1;
-        entry.set_stage(Stage::Dispatched);
-        entry.set_prefilled(false);
-        let attempt = entry.attempt;
+        let attempt = entry.attempt + 1;
+        let record = &mut self.slab[slot];
+        record.attempt = attempt;
+        record.set_stage(Stage::Dispatched);
+        record.set_prefilled(false);
         self.dispatches += 1;
         let place = self.endpoints.slot_mut(number);
         place.active += 1;
         place.booked = place.booked.saturating_add(u64::from(tokens));
-        place.last_use = self.dispatches;
+        place.precedence = precedence_used(self.dispatches);
         place.dispatched += 1;
         place.charged_tokens = place.charged_tokens.saturating_add(u64::from(cost));
         let links = &mut self.lanes.order.links[slot as usize];
         (links.a, links.b, links.c) = (number, tokens, place.incarnation);
-        self.endpoints.refer(number);
+        place.refer();
         self.settle_activity(number);
         attempt
     }
@@ -199,12 +202,12 @@ impl<P> Arbiter<P> {
     /// What is left of S6.2 once a dispatch is charged and its entry gone.
     fn close_account(&mut self, class: u16) {
         let is_empty = self.classes[class as usize].waiting() == 0;
-        if !self.is_exact() {
+        if !self.is_exact {
             drr::page::dispatched(&mut self.ring, class, is_empty);
         }
         if is_empty {
             self.settle_emptied(class);
-        } else if self.is_exact() && self.ring.node(class as usize).deficit == 0 {
+        } else if self.is_exact && self.ring.node(class as usize).deficit == 0 {
             self.ring.end_turn(class);
         }
     }
@@ -217,7 +220,7 @@ impl<P> Arbiter<P> {
 
     /// Ends a class's turn; in `page`, it stops being holder.
     pub(super) fn end_turn(&mut self, class: u16) {
-        if self.is_exact() {
+        if self.is_exact {
             self.ring.end_turn(class);
         } else {
             self.ring.release(class);
@@ -225,16 +228,20 @@ impl<P> Arbiter<P> {
     }
 
     /// The endpoint for the head of a class's shared lane (S10).
+    #[inline(always)]
     fn choose(&mut self, class: usize, slot: u32, entry: &Entry) -> EndpointIndex {
         if self.follows_standing && entry.extension == NONE && entry.attempt == 0 {
-            let best = self
-                .load_tree
-                .best(self.gates.shut_word())
-                .filter(|&best| !self.gates.is_busy(class, best));
+            let best = self.load_tree.best().filter(|&best| {
+                self.endpoints.slot(best).is_calm() || !self.gates.is_busy(class, best)
+            });
             if let Some(best) = best {
                 return EndpointIndex(best);
             }
         }
+        self.ask_selector(class, slot, entry)
+    }
+
+    fn ask_selector(&mut self, class: usize, slot: u32, entry: &Entry) -> EndpointIndex {
         let Self {
             selector,
             draws,
@@ -265,6 +272,7 @@ impl<P> Arbiter<P> {
     }
 
     /// A request's cached tokens on the endpoint that it goes to; a pin's are its snapshot's.
+    #[inline]
     fn cached_there(&self, entry: &Entry, number: u32) -> u32 {
         if entry.pin != NONE || entry.extension == NONE {
             return entry.cached;

@@ -4,55 +4,64 @@ use crate::arbiter::Arbiter;
 use crate::bits::BitRows;
 use crate::class::ShutAt;
 use crate::endpoints::Endpoints;
-use crate::gate::Counts;
+use crate::gate::{Band, Counts};
 use crate::order::{LaneStatus, NO_KEY, NONE, Rank, slot_of};
 use crate::selector::Activity;
 use crate::{Endpoint, FailReason, WorkerId};
 
 impl<P> Arbiter<P> {
     /// Looks at a class's candidate again before the next pick.
+    #[inline]
     pub(super) fn mark_dirty(&mut self, class: usize) {
-        if !self.classes[class].is_dirty {
-            self.classes[class].is_dirty = true;
+        let is_dirty = &mut self.classes[class].is_dirty;
+        if !*is_dirty {
+            *is_dirty = true;
             self.dirty.push(index16(class));
         }
     }
 
     /// Brings every candidate up to date.
+    #[inline(always)]
     pub(super) fn refresh(&mut self) {
         while let Some(class) = self.dirty.pop() {
-            let class = class as usize;
-            self.classes[class].is_dirty = false;
-            let shut = self.gates.shut_word();
-            let exact = self.forest.best(class, shut, &self.lanes.order);
-            let shared = self.lanes.shared(class);
-            let shared = if shared.status == LaneStatus::Open {
-                shared.head
-            } else {
-                NO_KEY
-            };
-            let candidate = self.lanes.order.best(shared, exact);
-            self.candidates[class] = candidate;
-            let cost = if candidate == NO_KEY {
-                0
-            } else {
-                self.slab[slot_of(candidate)].snapshot().cost()
-            };
-            self.ring.set_candidate(class, slot_of(candidate), cost);
+            self.refresh_class(class as usize);
         }
     }
 
+    #[inline(always)]
+    fn refresh_class(&mut self, class: usize) {
+        self.classes[class].is_dirty = false;
+        let shut = self.gates.shut_word();
+        let exact = self.forest.best(class, shut, &self.lanes.order);
+        let shared = self.lanes.shared(class);
+        let candidate = if shared.status == LaneStatus::Open {
+            self.lanes.order.best(shared.head, exact)
+        } else {
+            exact
+        };
+        self.candidates[class] = candidate;
+        let slot = slot_of(candidate);
+        let cost = if candidate == NO_KEY {
+            0
+        } else {
+            self.slab[slot].snapshot().cost()
+        };
+        self.ring.set_candidate(class, slot, cost);
+    }
+
     /// After a lane got another head, or lost its last entry.
-    pub(super) fn settle_lane(&mut self, class: usize, pin: u32) {
+    #[inline]
+    pub(super) fn settle_head(&mut self, class: usize, pin: u32, lane: u32, head: Rank) {
         if pin == NONE {
             self.settle_shared(class, false);
         } else {
-            self.settle_exact(class, pin);
+            self.settle_exact_head(class, pin, lane, head);
         }
     }
 
     /// After anything that a class's shared head depends on changed; `remask` where the set of
     /// endpoints that may run a constrained head may have changed as well.
+    #[inline(never)]
     pub(super) fn settle_shared(&mut self, class: usize, remask: bool) {
         self.settle_mask(class, self.lanes.shared(class).head, remask);
         self.settle_shared_status(class);
@@ -60,6 +69,7 @@ impl<P> Arbiter<P> {
     }
 
     /// After only the busy bits changed.
+    #[inline(always)]
     pub(super) fn settle_shared_status(&mut self, class: usize) {
         let lane = self.lanes.shared(class);
         let before = lane.status;
@@ -80,12 +90,16 @@ impl<P> Arbiter<P> {
         }
     }
 
+    #[inline(always)]
     fn settle_mask(&mut self, class: usize, head: Rank, remask: bool) {
-        let slot = if head == NO_KEY { NONE } else { slot_of(head) };
-        if slot == NONE || self.slab[slot].extension == NONE {
+        if head == NO_KEY || self.slab[slot_of(head)].extension == NONE {
             self.classes[class].masked_head = NONE;
-            return;
+        } else {
+            self.write_head_mask(class, slot_of(head), remask);
         }
+    }
+
+    fn write_head_mask(&mut self, class: usize, slot: u32, remask: bool) {
         let header = Some(self.extensions.header(self.slab[slot].extension))
             .filter(|header| header.is_constrained());
         let Some(header) = header else {
@@ -144,10 +158,16 @@ impl<P> Arbiter<P> {
     /// After anything that an exact lane depends on changed.
     pub(super) fn settle_exact(&mut self, class: usize, number: u32) {
         let lane = self.lanes.exact(class, number);
+        let head = lane.map_or(NO_KEY, |lane| self.lanes.get(lane).head);
+        self.settle_exact_head(class, number, lane.unwrap_or(NONE), head);
+    }
+
+    /// The same for a lane at hand; a head of [`NO_KEY`] is no lane.
+    #[inline(never)]
+    fn settle_exact_head(&mut self, class: usize, number: u32, lane: u32, head: Rank) {
         let mut leaf = NO_KEY;
         let mut doom = None;
-        if let Some(lane) = lane {
-            let head = self.lanes.get(lane).head;
+        if head != NO_KEY {
             let status = match self.judge_exact_alone(class, number, slot_of(head)) {
                 Ok(true) => {
                     leaf = head;
@@ -161,11 +181,10 @@ impl<P> Arbiter<P> {
             };
             self.lanes.set_status(lane, status);
         }
-        if doom.is_some() || self.doomed_exact.get(class, number) {
+        if doom.is_some() || self.doomed_bits > 0 && self.doomed_exact.get(class, number) {
             self.settle_doom(class, number, doom);
         }
-        if self.forest.leaf(class, number) != leaf {
-            self.forest.set(class, number, leaf, &self.lanes.order);
+        if self.forest.set(class, number, leaf, &self.lanes.order) {
             self.mark_dirty(class);
         }
     }
@@ -186,6 +205,7 @@ impl<P> Arbiter<P> {
             self.overloaded_exact.get(class, number),
         );
         self.doomed_exact.set(class, number, is_doomed);
+        self.doomed_bits = self.doomed_bits + u32::from(is_doomed) - u32::from(was_doomed);
         self.overloaded_exact.set(class, number, is_overloaded);
         let place = class << self.groups.shift() | self.groups.of(number);
         let overloaded = &mut self.overloaded_lanes[place];
@@ -217,6 +237,7 @@ impl<P> Arbiter<P> {
     }
 
     /// The same, its endpoint's egress group aside.
+    #[inline(always)]
     pub(super) fn judge_exact_alone(
         &self,
         class: usize,
@@ -224,6 +245,19 @@ impl<P> Arbiter<P> {
         slot: u32,
     ) -> Result<bool, FailReason> {
         let extension = self.slab[slot].extension;
+        if extension == NONE && self.endpoints.slot(number).is_calm() {
+            return Ok(true);
+        }
+        self.judge_extended(class, number, extension)
+    }
+
+    /// The same where requirements of its own or of the class may keep the head back.
+    fn judge_extended(
+        &self,
+        class: usize,
+        number: u32,
+        extension: u32,
+    ) -> Result<bool, FailReason> {
         let is_busy = self.gates.busy_bit(class, number);
         if extension == NONE && self.gates.is_eligible(number) {
             return Ok(!is_busy);
@@ -266,39 +300,99 @@ impl<P> Arbiter<P> {
     }
 
     /// After an endpoint's load, active requests or last use changed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn settle_activity(&mut self, number: u32) {
         let slot = self.endpoints.slot(number);
-        let is_in_band = slot.band.contains(slot.load());
-        self.settle_standing(number);
+        let load = slot.load();
+        let is_in_band = slot.band.contains(load);
+        let score = self.standing.of(load, slot.active);
+        let is_settled = slot.competes
+            && score.is_some_and(|score| {
+                let endpoints = &self.endpoints;
+                self.load_tree.update_packed(number, score, slot, endpoints)
+            });
+        if !is_settled {
+            self.settle_standing(number);
+        }
         if !is_in_band {
             self.settle_busy(number);
         }
     }
 
     /// Puts an endpoint where it belongs in the index over standing scores.
-    #[inline]
+    #[inline(never)]
     pub(super) fn settle_standing(&mut self, number: u32) {
         let slot = self.endpoints.slot(number);
-        let activity = Activity {
-            prefill_tokens: slot.load(),
-            active: slot.active,
+        if !slot.competes {
+            return self.load_tree.take_out(number, &self.endpoints);
+        }
+        let (prefill_tokens, active) = (slot.load(), slot.active);
+        let score = match self.standing.of(prefill_tokens, active) {
+            Some(score) => u128::from(score),
+            None => self.selector.standing(Activity {
+                prefill_tokens,
+                active,
+            }),
         };
-        let score = slot.competes.then(|| self.selector.standing(activity));
         self.load_tree.update(number, score, &self.endpoints);
     }
 
     /// Brings an endpoint's busy bits up to date, and what depends on them (G1).
+    #[inline(never)]
     pub(super) fn settle_busy(&mut self, number: u32) {
-        let load = self.endpoints.slot(number).load();
-        for at in 0..self.table.len() {
-            let class = self.table[at] as usize;
-            let busy = self.gates.should_be_busy(class, number, load);
-            if busy != self.gates.busy_bit(class, number) {
-                self.flip(class, number, busy);
+        let slot = self.endpoints.slot_mut(number);
+        let load = slot.load();
+        // Until the bits of all classes are known, no lane is judged by the band.
+        slot.band = Band::NOTHING;
+        let mut band = Band::ALL;
+        for first in (0..self.table.len()).step_by(64) {
+            let mut flipped = self.flip_bits(number, load, first, &mut band);
+            if first + 64 >= self.table.len() {
+                self.endpoints.slot_mut(number).band = band;
+            }
+            while flipped != 0 {
+                let class = self.table[first + flipped.trailing_zeros() as usize] as usize;
+                flipped &= flipped - 1;
+                if self.lanes.shared(class).head != NO_KEY {
+                    self.settle_shared_status(class);
+                }
+                if let Some(lane) = self.lanes.exact(class, number) {
+                    let head = self.lanes.get(lane).head;
+                    self.settle_exact_head(class, number, lane, head);
+                }
             }
         }
-        self.settle_band(number, load);
+    }
+
+    /// Brings the busy bits and counts of up to 64 classes of the table up to date, from place `first`
+    /// on, and narrows the band by their thresholds; of those that flipped, the ones whose requests
+    /// wait, a bit for each.
+    #[inline(never)]
+    fn flip_bits(&mut self, number: u32, load: u64, first: usize, band: &mut Band) -> u64 {
+        let (available, eligible) = self.gates.weight(number);
+        let is_group_shut = self.gates.is_group_shut(number);
+        let (mut crossing, masks) = self.gates.crossing(number, load);
+        let classes = &mut self.classes[..];
+        let mut flipped = 0;
+        let mut bit = 1;
+        for &class in self.table[first..].iter().take(64) {
+            let class = class as usize;
+            if let Some(busy) = crossing.cross(class, band) {
+                crossing.by_group(class).flip(available, eligible, busy);
+                let entry = &mut classes[class];
+                if !is_group_shut {
+                    entry.counts.flip(available, eligible, busy);
+                    if entry.masked_head != NONE && masks.get(class, number) {
+                        entry.masked_counts.flip(available, eligible, busy);
+                    }
+                }
+                if entry.waiting() > 0 {
+                    flipped |= bit;
+                }
+            }
+            bit <<= 1;
+        }
+        flipped
     }
 
     pub(super) fn settle_band(&mut self, number: u32, load: u64) {
@@ -311,27 +405,6 @@ impl<P> Arbiter<P> {
         let competes = self.gates.is_eligible(number) && !self.gates.is_forced(number);
         self.endpoints.slot_mut(number).competes = competes;
         self.settle_standing(number);
-    }
-
-    fn flip(&mut self, class: usize, number: u32, busy: bool) {
-        self.gates.set_busy(class, number, busy);
-        let (available, eligible) = self.gates.weight(number);
-        let by_group = self.gates.of_group(class, self.groups.of(number));
-        by_group.flip(available, eligible, busy);
-        if !self.gates.is_group_shut(number) {
-            let is_masked = self.gates.is_masked(class, number);
-            let entry = &mut self.classes[class];
-            entry.counts.flip(available, eligible, busy);
-            if entry.masked_head != NONE && is_masked {
-                entry.masked_counts.flip(available, eligible, busy);
-            }
-            if self.lanes.shared(class).head != NO_KEY {
-                self.settle_shared_status(class);
-            }
-        }
-        if self.lanes.exact(class, number).is_some() {
-            self.settle_exact(class, number);
-        }
     }
 }
 

@@ -239,7 +239,10 @@ impl<P> Arbiter<P> {
         let is_free = request.allow.is_none() && request.require_taints.is_empty();
         if let Some(pin) = request.pin {
             let number = self.endpoints.number(pin);
-            if let Some(number) = number.filter(|&n| is_free && self.gates.is_eligible(n)) {
+            let may_run = |number: u32| {
+                self.endpoints.slot(number).competes || self.gates.is_eligible(number)
+            };
+            if let Some(number) = number.filter(|&number| is_free && may_run(number)) {
                 return Ok((number, 0));
             }
             let is_busy = number.is_some_and(|number| self.gates.is_busy(class, number));
@@ -354,43 +357,47 @@ impl<P> Arbiter<P> {
             entry.set_has_deadline();
             self.deadlines.set(slot, deadline.0);
         }
-        self.slab[slot] = entry;
         self.lanes.order.seq[slot as usize] = self.next_seq;
         self.next_seq += 1;
-        self.enter_lane(slot, payload);
+        self.enter_lane(slot, entry, payload);
     }
 
     /// Puts a request into its lane, and everything that counts waiting requests.
-    pub(super) fn enter_lane(&mut self, slot: u32, payload: P) {
-        let Self {
-            slab,
-            lanes,
-            deadlines,
-            ..
-        } = self;
-        slab.put_payload(slot, payload);
-        let entry = slab[slot];
+    #[inline]
+    pub(super) fn enter_lane(&mut self, slot: u32, mut entry: Entry, payload: P) {
         let class = entry.class();
-        let usage = &mut self.classes[class].usage;
+        let settings = &mut self.classes[class];
+        let reach = settings.reach();
+        let usage = &mut settings.usage;
         usage[0] += 1;
         usage[1] += u64::from(entry.raw);
         usage[2] += u64::from(entry.cached);
         self.waiting += 1;
+        if entry.is_watched() {
+            self.watch(slot, &entry);
+        }
+        let Self { slab, lanes, .. } = self;
+        let lane = lanes.lane_for(class, entry.pin);
+        let (structure, is_head) = lanes.insert(lane, entry.rank, reach, |slot| slab.rank(slot));
+        entry.set_structure(structure);
+        slab[slot] = entry;
+        slab.put_payload(slot, payload);
+        if is_head {
+            self.settle_head(class, entry.pin, lane, entry.rank);
+        }
+    }
+
+    /// Puts a request into the deadlines and the list of the impatient.
+    fn watch(&mut self, slot: u32, entry: &Entry) {
+        let order = &mut self.lanes.order;
         if entry.has_deadline() {
-            deadlines.watch(slot, &lanes.order.seq);
+            self.deadlines.watch(slot, &order.seq);
             self.watched_deadlines += 1;
         }
         if entry.impatience().is_some() {
             let place = u32::try_from(self.impatient.len()).expect("bounded by the slots");
-            lanes.order.links[slot as usize].c = place;
+            order.links[slot as usize].c = place;
             self.impatient.push(slot);
-        }
-        let lane = lanes.lane_for(class, entry.pin);
-        let reach = self.classes[class].reach();
-        let structure = lanes.insert(lane, entry.rank, reach, |slot| slab.rank(slot));
-        slab[slot].set_structure(structure);
-        if lanes.get(lane).head == entry.rank {
-            self.settle_lane(class, entry.pin);
         }
     }
 }

@@ -46,7 +46,7 @@ impl<P> Arbiter<P> {
                 worker: worker.id,
                 rank,
             });
-            self.forest.reach(number, &self.lanes.order);
+            self.forest.reach(number);
             self.restate(number, Some(&worker));
         }
         if let Some(before) = before {

@@ -53,19 +53,19 @@ fn end_unaffordable_turns(ring: &mut Ring) {
 fn pass(ring: &mut Ring) -> Pick {
     let mut class = ring.front;
     for _ in 0..ring.len {
-        let node = &ring.nodes[class as usize];
+        let node = &mut ring.nodes[class as usize];
         let next = node.next;
         if node.cost > 0 {
-            if !node.open {
-                ring.open(class);
+            let was_open = node.open;
+            if !was_open {
+                node.grant();
             }
-            if can_pay(&ring.nodes[class as usize]) {
+            node.open = can_pay(node);
+            ring.open = ring.open + u16::from(node.open) - u16::from(was_open);
+            if node.open {
                 return Some(class);
             }
-            ring.end_turn(class);
-        }
-        if next == NONE {
-            break;
+            ring.move_back(class);
         }
         class = next;
     }
@@ -91,7 +91,7 @@ fn fast_forward_all(ring: &mut Ring) -> u16 {
         .unwrap_or(1);
     let mut winner = NONE;
     let mut class = ring.front;
-    while class != NONE {
+    for _ in 0..ring.len {
         let node = &mut ring.nodes[class as usize];
         // The quantum of step 2 and the `rounds - 1` of step 3.
         node.deficit += node.quantum * rounds;
@@ -106,7 +106,7 @@ fn fast_forward_all(ring: &mut Ring) -> u16 {
         class = node.next;
     }
     debug_assert_ne!(winner, NONE, "after the fast-forward one class can pay");
-    ring.rotate_to(winner);
+    ring.front = winner;
     ring.nodes[winner as usize].open = true;
     ring.open += 1;
     winner

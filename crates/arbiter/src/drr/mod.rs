@@ -1,7 +1,8 @@
 //! Deficit Round Robin over the classes (S6).
 //!
-//! The ring is a linked list over class indices, with each class's credit and candidate cost in its
-//! node: ending a turn is O(1), and a pass reads one array. Which entry a candidate is, and whether
+//! The ring is a circular linked list over class indices, with each class's credit and candidate cost
+//! in its node: ending a turn is O(1), the front's is no more than going on to the next, and a pass
+//! reads one array. Which entry a candidate is, and whether
 //! its lane is open, is the arbiter's business; here a class has a cost or none.
 
 pub(crate) mod exact;
@@ -41,6 +42,13 @@ impl Node {
             open: false,
         }
     }
+
+    /// What a turn that opens brings: the quantum (S6.5), and the candidate is remembered (S6.6).
+    #[inline]
+    const fn grant(&mut self) {
+        self.deficit = self.deficit.saturating_add(self.quantum);
+        self.remembered = self.slot;
+    }
 }
 
 /// The classes in ring order.
@@ -48,7 +56,6 @@ impl Node {
 pub(crate) struct Ring {
     nodes: Vec<Node>,
     front: u16,
-    back: u16,
     len: u16,
     /// Classes with a candidate.
     candidates: u16,
@@ -64,7 +71,6 @@ impl Ring {
         Self {
             nodes: vec![Node::new(1); classes],
             front: NONE,
-            back: NONE,
             len: 0,
             candidates: 0,
             open: 0,
@@ -92,6 +98,16 @@ impl Ring {
         let node = &mut self.nodes[class];
         self.candidates = self.candidates + u16::from(cost > 0) - u16::from(node.cost > 0);
         (node.slot, node.cost) = (slot, cost);
+    }
+
+    /// A class pays its candidate, which is `slot`.
+    #[inline]
+    pub(crate) fn charge(&mut self, class: usize, slot: u32) {
+        let node = &mut self.nodes[class];
+        node.deficit -= u64::from(node.cost);
+        if node.remembered == slot {
+            node.remembered = NO_SLOT;
+        }
     }
 
     /// Forgets the remembered slot of a class if it is `slot`; whether it was (S6.6).
@@ -132,16 +148,6 @@ impl Ring {
         }
     }
 
-    /// Opens a closed turn: the quantum is granted (S6.5), and the candidate is remembered (S6.6).
-    #[inline]
-    fn open(&mut self, class: u16) {
-        let node = &mut self.nodes[class as usize];
-        node.deficit = node.deficit.saturating_add(node.quantum);
-        node.open = true;
-        node.remembered = node.slot;
-        self.open += 1;
-    }
-
     #[inline]
     fn close(&mut self, class: u16) {
         let node = &mut self.nodes[class as usize];
@@ -153,7 +159,14 @@ impl Ring {
     #[inline]
     pub(crate) fn end_turn(&mut self, class: u16) {
         self.close(class);
-        if self.back != class {
+        self.move_back(class);
+    }
+
+    #[inline]
+    fn move_back(&mut self, class: u16) {
+        if self.front == class {
+            self.front = self.nodes[class as usize].next;
+        } else {
             self.unlink(class);
             self.link_back(class);
         }
@@ -169,7 +182,7 @@ impl Ring {
     /// Back to `order`, all turns closed, no holder, nothing remembered: for a change of
     /// arbitration (S3.7).
     pub(crate) fn restart(&mut self, order: impl Iterator<Item = u16>) {
-        (self.front, self.back) = (NONE, NONE);
+        self.front = NONE;
         for class in order {
             self.close(class);
             self.nodes[class as usize].remembered = NO_SLOT;
@@ -180,55 +193,40 @@ impl Ring {
     }
 
     fn link_back(&mut self, class: u16) {
-        self.nodes[class as usize].prev = self.back;
-        self.nodes[class as usize].next = NONE;
-        match self.back {
-            NONE => self.front = class,
-            back => self.nodes[back as usize].next = class,
+        let front = self.front;
+        if front == NONE {
+            let node = &mut self.nodes[class as usize];
+            (node.prev, node.next) = (class, class);
+            self.front = class;
+            return;
         }
-        self.back = class;
+        let back = std::mem::replace(&mut self.nodes[front as usize].prev, class);
+        self.nodes[back as usize].next = class;
+        let node = &mut self.nodes[class as usize];
+        (node.prev, node.next) = (back, front);
     }
 
     fn unlink(&mut self, class: u16) {
         let Node { prev, next, .. } = self.nodes[class as usize];
-        match prev {
-            NONE => self.front = next,
-            prev => self.nodes[prev as usize].next = next,
+        self.nodes[prev as usize].next = next;
+        self.nodes[next as usize].prev = prev;
+        if self.front == class {
+            self.front = if next == class { NONE } else { next };
         }
-        match next {
-            NONE => self.back = prev,
-            next => self.nodes[next as usize].prev = prev,
-        }
-    }
-
-    /// Makes `class` the front without changing who follows whom around the ring.
-    fn rotate_to(&mut self, class: u16) {
-        if class == self.front {
-            return;
-        }
-        let last = self.nodes[class as usize].prev;
-        self.nodes[self.back as usize].next = self.front;
-        self.nodes[self.front as usize].prev = self.back;
-        self.nodes[last as usize].next = NONE;
-        self.nodes[class as usize].prev = NONE;
-        (self.front, self.back) = (class, last);
     }
 
     /// The next class around the ring.
     fn after(&self, class: u16) -> u16 {
-        match self.nodes[class as usize].next {
-            NONE => self.front,
-            next => next,
-        }
+        self.nodes[class as usize].next
     }
 
     /// The classes in ring order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u16> {
         let mut class = self.front;
-        std::iter::from_fn(move || {
-            let here = (class != NONE).then_some(class)?;
+        (0..self.len).map(move |_| {
+            let here = class;
             class = self.nodes[here as usize].next;
-            Some(here)
+            here
         })
     }
 
@@ -245,7 +243,7 @@ impl Ring {
 
     fn grant_all(&mut self, rounds: u64) {
         let mut class = self.front;
-        while class != NONE {
+        for _ in 0..self.len {
             let node = &mut self.nodes[class as usize];
             if node.cost > 0 {
                 let gain = node.quantum.saturating_mul(rounds);
@@ -257,22 +255,25 @@ impl Ring {
 
     /// Asserts that the list, its length and the counts agree.
     pub(crate) fn check(&self) {
-        let mut prev = NONE;
-        let (mut len, mut open, mut candidates) = (0, 0, 0);
+        let (mut open, mut candidates) = (0, 0);
+        let mut last = NONE;
         for class in self.iter() {
             let node = &self.nodes[class as usize];
-            assert_eq!(node.prev, prev, "the ring is linked both ways");
-            assert!(len < self.len, "each class is in the ring once");
-            prev = class;
-            len += 1;
+            let next = &self.nodes[node.next as usize];
+            assert_eq!(next.prev, class, "the ring is linked both ways");
+            assert!(
+                last == NONE || class != self.front,
+                "each class is in the ring once"
+            );
             open += u16::from(node.open);
             candidates += u16::from(node.cost > 0);
+            last = class;
         }
-        assert_eq!(self.back, prev, "the back is the last");
-        assert_eq!(
-            (len, open, candidates),
-            (self.len, self.open, self.candidates)
+        assert!(
+            last == NONE || self.after(last) == self.front,
+            "the ring has as many classes as it counts"
         );
+        assert_eq!((open, candidates), (self.open, self.candidates));
     }
 }
 

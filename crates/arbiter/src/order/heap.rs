@@ -137,7 +137,7 @@ impl HeapPool {
             if children == NONE {
                 break;
             }
-            let (index, best) = order.best_of_four(&self.keys[children as usize].0);
+            let (index, best) = order.first_of_four(&self.keys[children as usize].0);
             if !order.better(best, rank) {
                 break;
             }

@@ -38,7 +38,15 @@ pub(crate) struct KeyParts {
 }
 
 /// A head start in whole nanoseconds: negative is 0, above 10^9 s is 10^9 s, half up (S4.3).
+#[inline]
 pub(crate) fn jump_nanos(seconds: f64) -> Result<Nanos, InvalidRequest> {
+    if seconds == 0.0 {
+        return Ok(Nanos(0));
+    }
+    rounded_nanos(seconds)
+}
+
+fn rounded_nanos(seconds: f64) -> Result<Nanos, InvalidRequest> {
     if !seconds.is_finite() {
         return Err(InvalidRequest::JumpNotFinite { found: seconds });
     }

@@ -1,7 +1,7 @@
 //! The lanes of all classes and what stands in them.
 
 use super::heap::Heap;
-use super::{HeapPool, NO_KEY, NONE, Rank, SlotOrder, slot_of};
+use super::{HeapPool, Links, NO_KEY, NONE, Rank, SlotOrder, slot_of};
 
 /// Whether a lane's head may be dispatched; see [`HeadState`](crate::HeadState).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +109,7 @@ impl Lanes {
     }
 
     /// The lane that an entry with this pin waits in; made if it is an exact one without entries.
+    #[inline]
     pub(crate) fn lane_for(&mut self, class: usize, pin: u32) -> u32 {
         if pin == NONE {
             return index32(class);
@@ -117,36 +118,34 @@ impl Lanes {
         if *place == 0 {
             let lane = self.free;
             assert_ne!(lane, NONE, "there is a lane for every slot");
-            self.free = self.lanes[lane as usize].endpoint;
-            self.lanes[lane as usize] = Lane::empty(index16(class), pin);
+            let record = &mut self.lanes[lane as usize];
+            self.free = record.endpoint;
+            *record = Lane::empty(index16(class), pin);
             *place = lane + 1;
         }
         *place - 1
     }
 
-    /// Gives an exact lane back once it is empty.
-    fn release(&mut self, lane: u32) {
-        let Lane {
-            class,
-            endpoint,
-            head,
-            ..
-        } = self.lanes[lane as usize];
-        if head == NO_KEY && endpoint != NONE {
-            self.exact[class as usize * self.endpoints + endpoint as usize] = 0;
-            self.lanes[lane as usize].endpoint = self.free;
-            self.free = lane;
+    /// The lane of an entry that waits.
+    #[inline]
+    pub(crate) fn lane_of(&self, class: usize, pin: u32) -> u32 {
+        if pin == NONE {
+            index32(class)
+        } else {
+            self.exact[class * self.endpoints + pin as usize] - 1
         }
     }
 
-    /// Adds `rank` to `lane`, looking for its place at most `reach` steps from the run's tail.
+    /// Adds `rank` to `lane`, looking for its place at most `reach` steps from the run's tail; where
+    /// it stands, and whether it is the head.
+    #[inline]
     pub(crate) fn insert(
         &mut self,
         lane: u32,
         rank: Rank,
         reach: u32,
         rank_of: impl Fn(u32) -> Rank,
-    ) -> Structure {
+    ) -> (Structure, bool) {
         let Self {
             lanes,
             heaps,
@@ -154,7 +153,10 @@ impl Lanes {
             ..
         } = self;
         let lane = &mut lanes[lane as usize];
-        lane.head = order.best(lane.head, rank);
+        let is_head = order.better(rank, lane.head);
+        if is_head {
+            lane.head = rank;
+        }
         let slot = slot_of(rank);
         let after = if lane.run_tail == NONE || order.better(rank_of(lane.run_tail), rank) {
             lane.run_tail
@@ -166,7 +168,7 @@ impl Lanes {
             loop {
                 if steps == reach {
                     heaps.push(&mut lane.heap, rank, order);
-                    return Structure::Heap;
+                    return (Structure::Heap, is_head);
                 }
                 at = order.links[at as usize].a;
                 steps += 1;
@@ -176,21 +178,25 @@ impl Lanes {
             }
         };
         lane.link_after(after, slot, order);
-        Structure::Run
+        (Structure::Run, is_head)
     }
 
-    /// Takes `slot` out of `lane`. True: the lane is empty now (and gone, if it was an exact one).
+    /// Takes `slot` out of `lane`; the new head if it was the head. An exact lane whose new head is
+    /// [`NO_KEY`] is gone.
+    #[inline]
     pub(crate) fn remove(
         &mut self,
         lane_index: u32,
         slot: u32,
         structure: Structure,
         rank_of: impl Fn(u32) -> Rank,
-    ) -> bool {
+    ) -> Option<Rank> {
         let Self {
             lanes,
             heaps,
             order,
+            exact,
+            free,
             ..
         } = self;
         let lane = &mut lanes[lane_index as usize];
@@ -198,19 +204,20 @@ impl Lanes {
             Structure::Run => lane.unlink(slot, order),
             Structure::Heap => heaps.remove(&mut lane.heap, slot, order),
         }
-        if slot_of(lane.head) == slot {
-            let front = if lane.run_head == NONE {
-                NO_KEY
-            } else {
-                rank_of(lane.run_head)
-            };
-            lane.head = order.best(front, lane.heap.root);
+        if slot_of(lane.head) != slot {
+            return None;
         }
-        let emptied = lane.head == NO_KEY;
-        if emptied {
-            self.release(lane_index);
+        let front = if lane.run_head == NONE {
+            NO_KEY
+        } else {
+            rank_of(lane.run_head)
+        };
+        lane.head = order.best(front, lane.heap.root);
+        if lane.head == NO_KEY && lane.endpoint != NONE {
+            exact[lane.class as usize * self.endpoints + lane.endpoint as usize] = 0;
+            lane.endpoint = std::mem::replace(free, lane_index);
         }
-        emptied
+        Some(lane.head)
     }
 
     /// The best `count` entries of `lane`, best first. O(k log k) for k entries; allocates.
@@ -273,14 +280,15 @@ impl Lanes {
 }
 
 impl Lane {
+    #[inline]
     fn link_after(&mut self, after: u32, slot: u32, order: &mut SlotOrder) {
         let next = if after == NONE {
             self.run_head
         } else {
             order.links[after as usize].b
         };
-        order.links[slot as usize].a = after;
-        order.links[slot as usize].b = next;
+        let links = &mut order.links[slot as usize];
+        (links.a, links.b) = (after, next);
         if after == NONE {
             self.run_head = slot;
         } else {
@@ -293,8 +301,13 @@ impl Lane {
         }
     }
 
+    #[inline]
     fn unlink(&mut self, slot: u32, order: &mut SlotOrder) {
-        let (before, after) = (order.links[slot as usize].a, order.links[slot as usize].b);
+        let Links {
+            a: before,
+            b: after,
+            ..
+        } = order.links[slot as usize];
         if before == NONE {
             self.run_head = after;
         } else {

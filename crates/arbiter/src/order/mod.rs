@@ -69,7 +69,7 @@ impl SlotOrder {
     /// Whether `a` goes before `b`; 0 goes after everything.
     #[inline]
     pub(crate) fn better(&self, a: Rank, b: Rank) -> bool {
-        if tie(a, b) {
+        if may_tie(a, b) {
             self.is_earlier(a, b)
         } else {
             a > b
@@ -79,27 +79,43 @@ impl SlotOrder {
     /// The better of two.
     #[inline]
     pub(crate) fn best(&self, a: Rank, b: Rank) -> Rank {
-        if tie(a, b) {
+        if may_tie(a, b) {
             return if self.is_earlier(b, a) { b } else { a };
         }
         a.max(b)
     }
 
+    /// [`better`](Self::better) where intake numbers may be needed.
     #[cold]
     fn is_earlier(&self, a: Rank, b: Rank) -> bool {
-        self.seq[slot_of(a) as usize] < self.seq[slot_of(b) as usize]
+        if ties(a, b) {
+            self.seq[slot_of(a) as usize] < self.seq[slot_of(b) as usize]
+        } else {
+            a > b
+        }
+    }
+
+    /// The best of four.
+    #[inline]
+    pub(crate) fn best_of_four(&self, four: &[Rank; 4]) -> Rank {
+        let [a, b, c, d] = *four;
+        let (left, right) = (a.max(b), c.max(d));
+        if may_tie(a, b) || may_tie(c, d) || may_tie(left, right) {
+            return self.best_of_ties(four).1;
+        }
+        left.max(right)
     }
 
     /// The best of four, and its index.
     #[inline]
-    pub(crate) fn best_of_four(&self, four: &[Rank; 4]) -> (usize, Rank) {
+    pub(crate) fn first_of_four(&self, four: &[Rank; 4]) -> (usize, Rank) {
         let [a, b, c, d] = *four;
-        if tie(a, b) || tie(c, d) {
+        if may_tie(a, b) || may_tie(c, d) {
             return self.best_of_ties(four);
         }
         let (i, left) = if b > a { (1, b) } else { (0, a) };
         let (j, right) = if d > c { (3, d) } else { (2, c) };
-        if tie(left, right) {
+        if may_tie(left, right) {
             return self.best_of_ties(four);
         }
         if right > left { (j, right) } else { (i, left) }
@@ -119,6 +135,14 @@ impl SlotOrder {
 
 /// Whether only the intake numbers tell two entries' keys apart. Two gaps are no tie.
 #[inline]
-const fn tie(a: Rank, b: Rank) -> bool {
+pub(crate) const fn ties(a: Rank, b: Rank) -> bool {
     (a ^ b) >> SLOT_BITS == 0 && a != NO_KEY
+}
+
+/// Whether two entries' keys may differ in nothing but the slot: true for all that do, and for hardly
+/// any others. Two gaps do not, nor does an entry from itself.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+const fn may_tie(a: Rank, b: Rank) -> bool {
+    ((a ^ b) as u64).wrapping_sub(1) < (1 << SLOT_BITS) - 1
 }

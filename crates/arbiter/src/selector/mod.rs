@@ -58,6 +58,37 @@ pub(crate) fn shipped(kind: SelectorKind, decode_weight: u64) -> Box<dyn Selecto
     }
 }
 
+/// How an endpoint's standing score comes about, without asking a shipped selector for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Standing {
+    /// Prefill tokens, and this much for each active request.
+    Weighed(u64),
+    /// All scores are equal.
+    Level,
+    /// The selector knows.
+    Asked,
+}
+
+impl Standing {
+    /// The rule of a shipped selector.
+    pub(crate) const fn of_kind(kind: SelectorKind, decode_weight: u64) -> Self {
+        match kind {
+            SelectorKind::Cost | SelectorKind::LeastLoaded => Self::Weighed(decode_weight),
+            SelectorKind::RoundRobin | SelectorKind::PowerOfTwo => Self::Level,
+        }
+    }
+
+    /// The score; `None` if the selector must be asked, or it does not fit.
+    #[inline]
+    pub(crate) fn of(self, prefill_tokens: u64, active: u64) -> Option<u64> {
+        match self {
+            Self::Weighed(weight) => weight.checked_mul(active)?.checked_add(prefill_tokens),
+            Self::Level => Some(0),
+            Self::Asked => None,
+        }
+    }
+}
+
 /// The endpoints that may take one request now: eligible, not busy for its class, and, while
 /// another such endpoint exists, not one that failed it before (S9.4).
 #[derive(Debug)]
@@ -159,7 +190,7 @@ impl<'a> Pool<'a> {
     pub fn lowest_standing(&self, selector: &impl Selector) -> EndpointIndex {
         let best = self
             .index
-            .best(self.gates.shut_word())
+            .best()
             .map(EndpointIndex)
             .filter(|&best| self.contains(best));
         best.or_else(|| self.lowest_by(|endpoint| selector.standing(self.activity(endpoint))))
