@@ -232,6 +232,11 @@ impl Gates {
     }
 
     #[inline]
+    pub(crate) fn exists(&self, endpoint: u32) -> bool {
+        (endpoint as usize) < self.standing.words_per_row() * 64
+    }
+
+    #[inline]
     pub(crate) fn is_eligible(&self, endpoint: u32) -> bool {
         self.standing.get(ELIGIBLE, endpoint)
     }

@@ -39,6 +39,10 @@ impl Clock {
     }
 
     /// A clock that stands still until its hand is moved: for tests and simulations.
+    ///
+    /// Moving the hand wakes nobody. An engine with a thread of its own sleeps in real time; after the
+    /// hand was moved, any submission, feedback or
+    /// [`refresh`](crate::IngressShard::refresh) makes it look at the clock.
     #[must_use]
     pub fn manual() -> (Self, ManualClock) {
         let time = Arc::new(AtomicU64::new(0));

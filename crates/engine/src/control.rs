@@ -160,7 +160,7 @@ pub enum ControlError {
     Worker(#[from] WorkerError),
     /// A taint has no name, or workers have carried too many different ones over the engine's life.
     #[error(
-        "taint names must not be empty, and no more than {} different ones",
+        "a taint without a name, or one new name more than the {} that an engine takes in its life",
         TAINT_NAMES_MAX
     )]
     TaintNames,

@@ -74,7 +74,7 @@ pub use tollgate_arbiter::{
 pub use tollgate_policy as policy;
 
 pub use self::core::{Core, TurnReport};
-pub use builder::{BuildError, BuildErrors, Builder, StartError};
+pub use builder::{BuildError, BuildErrors, Builder, PAYLOAD_MAX, StartError};
 pub use clock::{Clock, ManualClock};
 pub use control::{Command, Control, ControlError, Done};
 pub use delivery::{Delivery, Dispatch, Ended};

@@ -34,9 +34,7 @@ impl Releases {
     }
 
     fn post(&self, ticket: Ticket, attempt: u8, what: Release) {
-        self.shared
-            .mail
-            .post(ticket.place.0, ticket.generation, attempt, what);
+        self.shared.post(ticket, attempt, what);
         let _ = self.shared.bell.ring();
     }
 }

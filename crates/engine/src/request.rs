@@ -166,6 +166,17 @@ pub enum InvalidRequest {
         /// What it was.
         found: f64,
     },
+    /// Its hints, allow-list and taints need more blocks than the shard has for all its requests.
+    #[error(
+        "its hints, allowed workers and taints need {found} blocks, more than the {available} that \
+         extension_blocks leaves each shard"
+    )]
+    MoreBlocksThanThereAre {
+        /// How many blocks it needs.
+        found: usize,
+        /// How many blocks a shard has.
+        available: usize,
+    },
     /// A list is too long.
     #[error("{found} {part}, at most {max} are allowed")]
     TooMany {

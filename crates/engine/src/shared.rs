@@ -1,14 +1,15 @@
 //! What all handles of one engine and its core share besides rings.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crossbeam::utils::CachePadded;
 
 use crate::Closed;
 use crate::directory::Directory;
 use crate::sync::doorbell::Doorbell;
-use crate::sync::mail::Mail;
-use crate::ticket::PlaceMap;
+use crate::sync::mail::{Mail, Release};
+use crate::ticket::{PlaceMap, Ticket};
 
 /// A shard that is gone has seen every version.
 const SEEN_ALL: u64 = u64::MAX;
@@ -17,8 +18,12 @@ const SEEN_ALL: u64 = u64::MAX;
 pub(crate) struct Shared {
     pub(crate) places: PlaceMap,
     pub(crate) directory: Directory,
-    /// Releases that may not fail.
-    pub(crate) mail: Mail,
+    /// Releases that may not fail; posted by [`post`](Self::post).
+    mail: Mail,
+    /// By place: which use of the slot is current. Written by the shard that owns the slot.
+    pub(crate) generations: Arc<[AtomicU32]>,
+    /// Letters that were not posted because they are of no current use of a slot.
+    stale_letters: AtomicU64,
     /// The arbiter's.
     pub(crate) bell: Doorbell,
     /// No new requests are taken.
@@ -41,19 +46,26 @@ pub(crate) struct EgressFlags {
     closed: AtomicBool,
 }
 
+/// Generations of different engines begin this far apart, so that a handle of one is stale in another.
+const GENERATION_STEP: u32 = 0x9E37_79B9;
+
 impl Shared {
     pub(crate) fn new(
         places: PlaceMap,
         directory: Directory,
-        mail: Mail,
+        (mail, reach): (Mail, u32),
         bell: Doorbell,
         shards: (usize, usize),
     ) -> Self {
+        static BEGINNING: AtomicU32 = AtomicU32::new(0);
+        let beginning = BEGINNING.fetch_add(GENERATION_STEP, Ordering::Relaxed);
         let (ingress, egress) = shards;
         let seen = (0..ingress * directory.len()).map(|_| CachePadded::default());
         Self {
             places,
             mail,
+            generations: (0..reach).map(|_| AtomicU32::new(beginning)).collect(),
+            stale_letters: AtomicU64::new(0),
             bell,
             closed: AtomicBool::new(false),
             lost: AtomicBool::new(false),
@@ -61,6 +73,24 @@ impl Shared {
             egress: (0..egress).map(|_| CachePadded::default()).collect(),
             directory,
         }
+    }
+
+    /// Posts a release for the current use of a slot; one of another use, or of another engine, is stale
+    /// and must not take the place of one that is not. Whoever has a ticket sees its generation or a
+    /// later one.
+    pub(crate) fn post(&self, ticket: Ticket, attempt: u8, what: Release) {
+        let place = ticket.place.0;
+        let current = self.generations.get(place as usize);
+        let is_current =
+            current.is_some_and(|current| current.load(Ordering::Relaxed) == ticket.generation);
+        if !is_current || !self.mail.post(place, ticket.generation, attempt, what) {
+            self.stale_letters.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Letters that were stale when they were posted.
+    pub(crate) fn stale_letters(&self) -> u64 {
+        self.stale_letters.load(Ordering::Relaxed)
     }
 
     #[inline]

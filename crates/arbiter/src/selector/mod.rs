@@ -117,11 +117,12 @@ impl<'a> Pool<'a> {
         self.header.is_some_and(|header| header.is_constrained())
     }
 
-    /// Whether an endpoint is in the pool. O(avoided).
+    /// Whether an endpoint is in the pool; one that does not exist is not. O(avoided).
     #[must_use]
     pub fn contains(&self, endpoint: EndpointIndex) -> bool {
         let number = endpoint.0;
-        self.gates.is_eligible(number)
+        self.gates.exists(number)
+            && self.gates.is_eligible(number)
             && !self.gates.is_busy(self.class, number)
             && (!self.is_masked() || self.gates.is_masked(self.class, number))
             && !self.avoided.contains(&number)

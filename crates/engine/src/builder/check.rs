@@ -44,7 +44,7 @@ impl Builder {
             errors.push(BuildError::TooManySlots {
                 shards,
                 per_shard,
-                found: per_model,
+                found: per_model.checked_next_power_of_two().unwrap_or(usize::MAX),
                 max,
             });
         }
@@ -70,7 +70,7 @@ impl Builder {
             dispatch_ring: self.dispatch_ring,
             feedback_ring: self.feedback_ring,
             extension_ring: self.extension_ring,
-            extension_blocks_per_shard: number(self.extension_blocks / self.ingress_shards),
+            extension_blocks_per_shard: number(self.extension_blocks.div_ceil(self.ingress_shards)),
             classes: number(
                 self.classes
                     .max(most(|model| model.profile.classes().len())),

@@ -65,14 +65,15 @@ pub enum BuildError {
     },
     /// Slots are rounded up for each shard, and that is too many.
     #[error(
-        "{found} slots for each model ({shards} ingress shards with {per_shard} each) are more than {max}"
+        "{shards} ingress shards with {per_shard} slots each, rounded up together to {found} for a model, are \
+         more than {max}"
     )]
     TooManySlots {
         /// Ingress shards.
         shards: usize,
         /// Slots of each, rounded up to a power of two.
         per_shard: usize,
-        /// Slots of a model.
+        /// Slots of a model, rounded up to a power of two.
         found: usize,
         /// The most there may be.
         max: usize,

@@ -4,6 +4,7 @@ mod check;
 mod error;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use crossbeam_channel::{Sender, bounded};
@@ -29,6 +30,9 @@ use crate::sync::doorbell::doorbell;
 use crate::sync::mail::mail;
 use crate::ticket::PlaceMap;
 use crate::{EgressShard, IngressShard, ModelIndex, Worker};
+
+/// The largest payload, in bytes.
+pub const PAYLOAD_MAX: usize = 4_096;
 
 /// Collects what an engine is to be; [`build`](Self::build) checks it all at once and allocates
 /// everything.
@@ -237,9 +241,18 @@ impl Builder {
 
     /// Builds the engine and starts the arbiter's thread, pinned where the placement says so.
     ///
+    /// A payload is moved by value from ring to ring: up to 16 bytes cost nothing extra, and more than
+    /// [`PAYLOAD_MAX`] do not compile. Box what is large.
+    ///
     /// # Errors
     /// Everything that is wrong at once; nothing is started then.
     pub fn build<P: Send + 'static>(self) -> Result<Built<P>, BuildErrors> {
+        const {
+            assert!(
+                size_of::<P>() <= PAYLOAD_MAX,
+                "the payload is large: box it"
+            )
+        };
         let machine = Machine::read();
         let (placement, roles) = (self.placement.clone(), self.roles());
         let by_hand = self.assemble(Some(&machine))?;
@@ -258,6 +271,12 @@ impl Builder {
     /// # Errors
     /// As [`build`](Self::build).
     pub fn build_by_hand<P>(self) -> Result<ByHand<P>, BuildErrors> {
+        const {
+            assert!(
+                size_of::<P>() <= PAYLOAD_MAX,
+                "the payload is large: box it"
+            )
+        };
         self.assemble(None)
     }
 
@@ -276,9 +295,10 @@ impl Builder {
         let models = arbiters.len();
 
         let (bell, sleeper) = doorbell();
-        let (post, letterbox) = mail(places.reach(models));
+        let reach = places.reach(models);
+        let (post, letterbox) = mail(reach);
         let shards = (settings.ingress_shards, settings.egress_shards);
-        let shared = Shared::new(places, Directory::new(views), post, bell, shards);
+        let shared = Shared::new(places, Directory::new(views), (post, reach), bell, shards);
         let shared = Arc::new(shared);
         let time = clock.clone();
         let (core_stats, ingress_stats, egress_stats, stats) =
@@ -286,7 +306,7 @@ impl Builder {
         name_classes(&stats, &arbiters);
 
         let (ingress_ends, inlets): (Vec<_>, Vec<_>) = (0..settings.ingress_shards)
-            .map(|shard| ingress_rings(&settings, places, shard, models))
+            .map(|shard| ingress_rings(&settings, places, shard, models, &shared.generations))
             .unzip();
         let (egress_ends, outlets): (Vec<_>, Vec<_>) = (0..settings.egress_shards)
             .map(|_| egress_rings(&settings))
@@ -404,6 +424,7 @@ fn ingress_rings<P>(
     places: PlaceMap,
     shard: usize,
     models: usize,
+    generations: &Arc<[AtomicU32]>,
 ) -> (IngressEnds<P>, InletEnds<P>) {
     let (ring, records) = RingBuffer::new(settings.ring);
     let (blocks, read_blocks) = RingBuffer::new(settings.extension_ring);
@@ -413,7 +434,14 @@ fn ingress_rings<P>(
     let ingress = IngressEnds {
         ring,
         blocks,
-        slots: Slots::new(places, shard, models, blocks_per_shard, freed),
+        slots: Slots::new(
+            places,
+            shard,
+            models,
+            blocks_per_shard,
+            freed,
+            Arc::clone(generations),
+        ),
         returned,
     };
     let inlet = InletEnds {

@@ -199,7 +199,7 @@ impl<P> Core<P> {
 
     fn publish_loop(&mut self) {
         let stale = self.models.iter().map(|model| model.arbiter.stale_events());
-        let stale = stale.sum();
+        let stale = stale.sum::<u64>() + self.shared.stale_letters();
         let counters = self.publisher.stats.counters();
         counters.stale.set(stale);
         counters.parks.set(self.sleeper.sleeps());

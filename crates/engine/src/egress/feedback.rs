@@ -7,7 +7,7 @@ use rtrb::Producer;
 
 use crate::shared::Shared;
 use crate::stats::EgressStats;
-use crate::sync::mail::{Mail, Release};
+use crate::sync::mail::Release;
 use crate::ticket::Receipt;
 use crate::wire::Feedback;
 
@@ -68,7 +68,7 @@ impl<'a, P> FeedbackBatch<'a, P> {
         }
         for record in self.records.drain(..) {
             self.stats.released_by_mail();
-            post(&self.shared.mail, &record);
+            post(self.shared, &record);
         }
         let _ = self.shared.bell.ring();
     }
@@ -76,18 +76,13 @@ impl<'a, P> FeedbackBatch<'a, P> {
 
 /// The way for what finds no room in the ring. The arbiter reads a letter only after all that was in
 /// the ring when it came, so the order of one request's feedback is kept.
-fn post<P>(mail: &Mail, record: &Feedback<P>) {
+fn post<P>(shared: &Shared, record: &Feedback<P>) {
     let (receipt, what) = match record {
         Feedback::PrefillDone(receipt) => (receipt, Release::PrefillDone),
         Feedback::Complete(receipt) => (receipt, Release::Complete),
         Feedback::Requeue(..) => unreachable!("a requeue is never in a batch"),
     };
-    mail.post(
-        receipt.ticket.place.0,
-        receipt.ticket.generation,
-        receipt.attempt,
-        what,
-    );
+    shared.post(receipt.ticket, receipt.attempt, what);
 }
 
 impl<P> Drop for FeedbackBatch<'_, P> {

@@ -2,6 +2,7 @@
 
 mod feedback;
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
@@ -63,6 +64,8 @@ pub struct EgressShard<P> {
     shared: Arc<Shared>,
     shard: usize,
     clock: Clock,
+    /// What a timeout is measured by.
+    wall: Clock,
     idle: Idle,
     sleeper: Sleeper,
     ring: Consumer<Parcel<P>>,
@@ -98,6 +101,7 @@ impl<P> EgressShard<P> {
             shared,
             shard,
             clock,
+            wall: Clock::monotonic(),
             idle,
             sleeper: ends.sleeper,
             ring: ends.ring,
@@ -122,13 +126,14 @@ impl<P> EgressShard<P> {
         }
     }
 
-    /// The same, for at most `timeout`; `None` when it has passed.
+    /// The same, for at most `timeout` of real time, whatever clock the engine is on; `None` when it has
+    /// passed.
     ///
     /// # Errors
     /// As [`recv`](Self::recv).
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Option<Delivery<P>>, Closed> {
         let nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        self.wait(Some(self.clock.now().saturating_add(Nanos(nanos))));
+        self.wait(Some(self.wall.now().saturating_add(Nanos(nanos))));
         self.try_recv()
     }
 
@@ -141,12 +146,12 @@ impl<P> EgressShard<P> {
             return self.take_rest();
         };
         tally(&mut self.stats, &parcel, self.clock.now());
-        self.say_room();
+        drop(Room(&self.shared, self.shard));
         Ok(Some(parcel.open()))
     }
 
     /// Waits for a delivery, then moves as many as there are, at most `max`, to the end of `into`; how
-    /// many.
+    /// many it took. What it leaves stays, also where it panics.
     ///
     /// # Errors
     /// As [`recv`](Self::recv).
@@ -182,13 +187,15 @@ impl<P> EgressShard<P> {
         let Ok(chunk) = self.ring.read_chunk(count) else {
             unreachable!("so many were there, and only this shard takes them");
         };
-        let stats = &mut self.stats;
+        // Said also where `into` panics: by then some have been taken.
+        let _room = Room(&self.shared, self.shard);
+        let (stats, mut taken) = (&mut self.stats, 0);
         into.extend(chunk.into_iter().map(|parcel| {
+            taken += 1;
             tally(stats, &parcel, now);
             parcel.open()
         }));
-        self.say_room();
-        Ok(count)
+        Ok(taken)
     }
 
     /// The prefill of a dispatch is over: its tokens no longer count (S9.1). Never fails; what is
@@ -244,7 +251,7 @@ impl<P> EgressShard<P> {
     fn wait(&mut self, deadline: Option<Nanos>) {
         let mut patience = Patience::new(self.idle);
         while self.ring.is_empty() && !self.is_closed() {
-            let left = deadline.map(|deadline| deadline.saturating_sub(self.clock.now()));
+            let left = deadline.map(|deadline| deadline.saturating_sub(self.wall.now()));
             if left == Some(Nanos(0)) {
                 break;
             }
@@ -282,16 +289,33 @@ impl<P> EgressShard<P> {
         tally(&mut self.stats, &parcel, self.clock.now());
         Ok(Some(parcel.open()))
     }
+}
 
-    /// There is room in the ring again: tells the arbiter if it waits for that.
+/// Says at its end that there is room in a shard's ring again.
+struct Room<'a>(&'a Shared, usize);
+
+impl Drop for Room<'_> {
+    /// Tells the arbiter if it waits for that.
     #[inline]
-    fn say_room(&self) {
+    fn drop(&mut self) {
         // ORDERING: pairs with the fence of the core's `sleep_unless`: either this load sees that the
         // core is hungry, or the core's last look sees the room.
         fence(Ordering::SeqCst);
-        if self.shared.egress[self.shard].is_hungry() {
-            let _ = self.shared.bell.ring();
+        if self.0.egress[self.1].is_hungry() {
+            let _ = self.0.bell.ring();
         }
+    }
+}
+
+impl<P> EgressShard<P> {
+    /// Drops what was not received, each by itself; the first panic of a destructor.
+    fn drop_parcels(&mut self) -> std::thread::Result<()> {
+        let mut outcome = Ok(());
+        while let Ok(parcel) = self.ring.pop() {
+            let dropped = catch_unwind(AssertUnwindSafe(|| drop(parcel)));
+            outcome = outcome.and(dropped);
+        }
+        outcome
     }
 }
 
@@ -330,11 +354,16 @@ impl<P> Drop for EgressShard<P> {
     fn drop(&mut self) {
         self.shared.egress[self.shard].drop_handle();
         let _ = self.shared.bell.ring();
-        while self.ring.pop().is_ok() {}
+        let dropped = self.drop_parcels();
         let (_, nothing) = RingBuffer::new(0);
         let ring = std::mem::replace(&mut self.ring, nothing);
         // Where the core is gone for good, it is dropped here.
         let _ = self.leave.try_send(ring);
         let _ = self.shared.bell.ring();
+        if let Err(panic) = dropped
+            && !std::thread::panicking()
+        {
+            resume_unwind(panic);
+        }
     }
 }

@@ -9,7 +9,7 @@ use tollgate_arbiter::Nanos;
 
 use super::slots::Slots;
 use crate::directory::{Taints, View};
-use crate::request::{Refusal, Request, Room};
+use crate::request::{InvalidRequest, Refusal, Request, Room};
 use crate::shared::Shared;
 use crate::stats::IngressStats;
 use crate::ticket::Ticket;
@@ -108,7 +108,7 @@ impl Doorway {
         request: &Request<'_, P>,
         submitted_at: Nanos,
     ) -> Result<Settled, Refusal> {
-        request.check(self.models.len())?;
+        let blocks = self.check(request)?;
         if self.shared.is_closed() {
             return Err(Refusal::Closed);
         }
@@ -124,7 +124,6 @@ impl Doorway {
         };
         let snapshot = view.snapshot(request, &taints);
         let (class, unknown_name) = view.resolve(request.family, snapshot.uncached());
-        let blocks = blocks_for(request);
         if blocks > 0 {
             self.send_ahead(request, &taints, blocks)?;
         }
@@ -143,6 +142,16 @@ impl Doorway {
             submitted_at,
             blocks,
         })
+    }
+
+    /// What is wrong with a request, whatever room there is; the blocks that it needs.
+    fn check<P>(&self, request: &Request<'_, P>) -> Result<usize, InvalidRequest> {
+        request.check(self.models.len())?;
+        let (found, available) = (blocks_for(request), self.slots.blocks_in_all());
+        if found > available {
+            return Err(InvalidRequest::MoreBlocksThanThereAre { found, available });
+        }
+        Ok(found)
     }
 
     fn send_ahead<P>(
@@ -170,7 +179,7 @@ impl Doorway {
     /// so first (S8).
     #[cold]
     pub(super) fn without_room<P>(&self, request: &Request<'_, P>) -> Refusal {
-        if let Err(invalid) = request.check(self.models.len()) {
+        if let Err(invalid) = self.check(request) {
             Refusal::Invalid(invalid)
         } else if self.shared.is_closed() {
             Refusal::Closed

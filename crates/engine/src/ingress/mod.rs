@@ -85,7 +85,8 @@ impl<P> IngressShard<P> {
     }
 
     /// Submits one request; its outcome comes out of an egress shard (S8). The arbiter sees it at
-    /// once: a lone request waits for no other. Never blocks, allocates nothing.
+    /// once: a lone request waits for no other. Allocates nothing, and waits for nobody; only where the
+    /// engine closes in this very moment it waits for the arbiter's last turn.
     ///
     /// # Errors
     /// The request comes back whole if it is invalid, the engine is closed, or there is no room; an
@@ -195,9 +196,7 @@ impl<P> IngressShard<P> {
         let is_own = places.shard(places.slot(ticket.place)) == self.doorway.shard;
         let record = Intake::Cancel(ticket, self.clock.now());
         if !is_own || self.ring.push(record).is_err() {
-            shared
-                .mail
-                .post(ticket.place.0, ticket.generation, 0, Release::Cancel);
+            shared.post(ticket, 0, Release::Cancel);
             self.doorway.stats.cancelled_by_mail();
         }
         let _ = self.bell.ring();

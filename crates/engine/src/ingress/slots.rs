@@ -1,5 +1,8 @@
 //! The slots of one ingress shard: taken here, given back by the arbiter.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use rtrb::Consumer;
 
 use crate::ticket::{Place, PlaceMap, Ticket};
@@ -15,8 +18,10 @@ pub(crate) struct Slots {
     shard: u32,
     freed: Consumer<Place>,
     models: Box<[Free]>,
-    /// By local number, over all models.
-    generations: Box<[u32]>,
+    /// Extension blocks of each model.
+    blocks_in_all: u32,
+    /// By place, for all shards; of its own places only this one writes.
+    generations: Arc<[AtomicU32]>,
     /// By local number: the extension blocks that the live request holds.
     blocks: Box<[u8]>,
 }
@@ -36,6 +41,7 @@ impl Slots {
         models: usize,
         blocks: u32,
         freed: Consumer<Place>,
+        generations: Arc<[AtomicU32]>,
     ) -> Self {
         let per_model = 1 << places.local_bits;
         let free = || Free {
@@ -48,7 +54,8 @@ impl Slots {
             shard: u32::try_from(shard).expect("few shards"),
             freed,
             models: (0..models).map(|_| free()).collect(),
-            generations: vec![0; per_model * models].into(),
+            blocks_in_all: blocks,
+            generations,
             blocks: vec![0; per_model * models].into(),
         }
     }
@@ -62,6 +69,11 @@ impl Slots {
         self.take_back();
         let free = &self.models[model];
         !free.stack.is_empty() || free.fresh < 1 << self.places.local_bits
+    }
+
+    /// As many extension blocks as all requests of a model may hold.
+    pub(crate) const fn blocks_in_all(&self) -> usize {
+        self.blocks_in_all as usize
     }
 
     /// Whether `blocks` extension blocks are free.
@@ -89,14 +101,14 @@ impl Slots {
         }
         Ticket {
             place,
-            generation: self.generations[local],
+            generation: self.generations[place.0 as usize].load(Ordering::Relaxed),
         }
     }
 
     /// Gives back a slot whose record was never sent.
     pub(crate) fn give_back(&mut self, place: Place) {
         let local = self.places.local(place);
-        self.generations[local] = self.generations[local].wrapping_add(1);
+        self.generations[place.0 as usize].fetch_add(1, Ordering::Relaxed);
         let free = &mut self.models[self.places.model(place)];
         free.blocks += u32::from(std::mem::take(&mut self.blocks[local]));
         free.stack.push(place);

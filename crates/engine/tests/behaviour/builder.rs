@@ -65,7 +65,7 @@ fn slots_that_are_too_many_once_they_are_rounded_up_are_refused() {
     assert_eq!(
         errors(builder),
         [
-            "25165824 slots for each model (3 ingress shards with 8388608 each) are more than 16777216"
+            "3 ingress shards with 8388608 slots each, rounded up together to 33554432 for a model, are more than 16777216"
         ]
     );
 }
@@ -79,7 +79,7 @@ fn slots_of_more_models_than_can_be_numbered_are_refused() {
     assert_eq!(
         errors(builder),
         [
-            "16777216 slots for each model (1 ingress shards with 16777216 each) are more than 16777215"
+            "1 ingress shards with 16777216 slots each, rounded up together to 16777216 for a model, are more than 16777215"
         ]
     );
 }

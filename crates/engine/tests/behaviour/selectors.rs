@@ -129,6 +129,31 @@ fn a_panic_in_a_control_call_is_told_by_the_next_turn() {
     assert_eq!(hand.state().endpoints[0].prefill_tokens, 5);
 }
 
+/// Names an endpoint that no engine has.
+#[derive(Debug)]
+struct Nowhere;
+
+impl Selector for Nowhere {
+    fn standing(&self, _: Activity) -> u128 {
+        0
+    }
+
+    fn choose(&mut self, pool: &Pool<'_>, _: &mut Draws) -> EndpointIndex {
+        assert!(!pool.contains(EndpointIndex(u32::MAX)));
+        EndpointIndex(u32::MAX)
+    }
+}
+
+#[test]
+fn who_chooses_what_does_not_exist_ends_the_engine_with_a_reason() {
+    let builder = |builder: Builder| builder.selector(Box::new(Nowhere));
+    let mut hand = Hand::with_workers(open(), [1], builder);
+    hand.submit(Request::new(1, 7));
+    let message = turn_panics(&mut hand);
+    assert_eq!(message, "a selector chose an endpoint that is not free");
+    assert_eq!(hand.told(0), ["7 -> 1.0"]);
+}
+
 #[test]
 fn who_chooses_what_is_not_free_ends_the_engine() {
     let builder = |builder: Builder| builder.selector(Box::new(Outsider));

@@ -4,6 +4,7 @@
 mod accounts;
 mod control;
 mod cores;
+mod embedders;
 mod holdups;
 mod measure;
 mod rings;
