@@ -40,9 +40,23 @@
 //! # Promises
 //! - Every accepted submission has exactly one outcome (S8), or its payload comes back through
 //!   [`IngressShard::take_back`] when the engine closed before it was taken in.
-//! - Nothing that releases may fail, and no call of a shard waits for the arbiter, but `recv`.
+//! - Nothing that releases may fail. No call of a shard waits for the arbiter, but `recv` and its
+//!   relatives, and, in the moment in which the engine closes, a submission or
+//!   [`take_back`](IngressShard::take_back).
 //! - Everything is allocated when the engine is built. Control calls allocate; requests do not.
-//! - Numbers in the rules (S6.4) are those of the project's `SEMANTICS` document.
+//! - Numbers in the rules (S6.4) are those of the document `docs/SEMANTICS.md` in the project's
+//!   repository.
+//!
+//! # From a policy file to an engine
+//! [`policy::PolicyFile`] reads the YAML of a policy and gives the [`policy::Profile`] that
+//! [`Engine::builder`] wants; [`policy::Profile::synthetic`], as above, is one class without limits. The
+//! name of a dispatch's class is that of the class with the same index in [`Stats::read`](stats::Stats::read).
+//!
+//! # Room and sizes
+//! A submission that finds no room comes back as [`Refusal::Full`], and nothing tells when there is room
+//! again: try again when something was received, or refuse the caller. A payload of up to 16 bytes costs
+//! nothing extra; one above [`PAYLOAD_MAX`] does not compile: box it. What is in effect after rounding, and
+//! what a record takes, is in [`Handles::settings`], to be printed.
 
 mod builder;
 mod clock;
