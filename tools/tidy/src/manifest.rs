@@ -24,7 +24,10 @@ const DIRECTION: [(&str, &[&str]); 5] = [
     ("tollgate-policy", &[]),
     ("tollgate-arbiter", &["tollgate-policy"]),
     ("tollgate", &["tollgate-policy", "tollgate-arbiter"]),
-    ("tollgate-sim", &["tollgate-policy", "tollgate-arbiter"]),
+    (
+        "tollgate-sim",
+        &["tollgate-policy", "tollgate-arbiter", "tollgate-report"],
+    ),
     ("tollgate-report", &[]),
 ];
 

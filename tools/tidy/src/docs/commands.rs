@@ -81,8 +81,12 @@ impl Commands {
         if !self.subcommands.contains(*subcommand) {
             return vec![format!("`tollgate` has no subcommand `{subcommand}`")];
         }
-        let path = format!("tools/tollgate/src/{}.rs", subcommand.replace('-', "_"));
-        let source = tree.file(&path).map_or("", |file| file.text());
+        // A subcommand is a file, a folder, or both.
+        let module = format!("tools/tollgate/src/{}", subcommand.replace('-', "_"));
+        let (file, folder) = (format!("{module}.rs"), format!("{module}/"));
+        let is_its = |path: &str| path == file || path.starts_with(&folder);
+        let files = tree.with_extension("rs").filter(|file| is_its(&file.path));
+        let source: String = files.map(|file| file.text()).collect();
         let flags = words.iter().filter_map(|word| word.strip_prefix("--"));
         let flags = flags.map(|flag| flag.split('=').next().unwrap_or_default());
         flags
@@ -115,7 +119,8 @@ impl Commands {
                 faults.push(format!("there is no {what} `{}`", pair[1]));
             }
         }
-        if words.first() == Some(&"run") && !is_elsewhere && end < words.len() {
+        let is_tool = !is_elsewhere && !words[..end].contains(&"--example");
+        if words.first() == Some(&"run") && is_tool && end < words.len() {
             faults.extend(self.tool_faults(tree, &words[end + 1..]));
         }
         faults
@@ -270,6 +275,7 @@ mod tests {
                 "tools/tollgate/src/mock_worker.rs",
                 "    queue_limit: u64,\n",
             ),
+            File::new("tools/tollgate/src/mock_worker/args.rs", "    seed: u64,\n"),
         ])
     }
 
@@ -281,7 +287,8 @@ mod tests {
     #[test]
     fn commands_that_name_what_exists_pass() {
         let good = "```sh\n# a comment\ncargo test -p tollgate-a --test s6 -- --nocapture\n\
-            cargo run --release -- mock-worker --queue-limit 3 crates/a/sample.yaml # so\n\
+            cargo run --release -- mock-worker --queue-limit 3 --seed 1 crates/a/sample.yaml # so\n\
+            cargo run --example look -- target/page.html\n\
             A=1 cargo bench --bench speed\n.ci/run\ntarget/release/tollgate --help\n\
             cat ops.jsonl | tollgate \\\n  mock-worker --help\n```\n\
             ```console\n$ tollgate demo\nno tollgate nonsense\n```\n\
