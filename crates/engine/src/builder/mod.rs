@@ -251,7 +251,7 @@ impl Builder {
             assert!(
                 size_of::<P>() <= PAYLOAD_MAX,
                 "the payload is large: box it"
-            )
+            );
         };
         let machine = Machine::read();
         let (placement, roles) = (self.placement.clone(), self.roles());
@@ -275,7 +275,7 @@ impl Builder {
             assert!(
                 size_of::<P>() <= PAYLOAD_MAX,
                 "the payload is large: box it"
-            )
+            );
         };
         self.assemble(None)
     }

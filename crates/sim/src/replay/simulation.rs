@@ -205,7 +205,7 @@ impl<'a, 'o, I: Iterator<Item = Arrival<'a>>, O: Observer> Run<'a, 'o, I, O> {
         observer: &'o mut O,
     ) -> Result<Self, SimulationError> {
         let slots = u32::try_from(count).map_or(SLOTS_MAX, |count| count.clamp(1, SLOTS_MAX));
-        let hints = setup.workers.min(HINTS_MAX as u32);
+        let hints = u32::try_from(HINTS_MAX).map_or(setup.workers, |most| setup.workers.min(most));
         let capacities = Capacities {
             slots,
             classes: u32::try_from(setup.profile.classes().len()).unwrap_or(u32::MAX),

@@ -209,7 +209,8 @@ fn totals_that_differ_are_found() {
     let (tally, finish) = played();
     assert_eq!(tally.balance(&finish.state), Ok(()));
     assert_eq!(tally.capacity(finish.at), Ok(()));
-    let faults: [(fn(&mut Tally), &str); 4] = [
+    type Fault = (fn(&mut Tally), &'static str);
+    let faults: [Fault; 4] = [
         (
             |tally| tally.classes[0].run.charged_tokens += 1,
             "tokens charged of class",

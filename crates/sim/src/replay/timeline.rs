@@ -86,7 +86,7 @@ impl Timeline {
         self.steps = self.steps.div_ceil(2);
         for class in &mut self.classes {
             pairs(&mut class.waiting_max, |into, from| {
-                *into = (*into).max(from)
+                *into = (*into).max(from);
             });
             pairs(&mut class.served, |into, from| *into += from);
             pairs(&mut class.entitled, |into, from| *into += from);
