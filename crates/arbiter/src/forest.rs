@@ -6,7 +6,8 @@
 //!
 //! Invariant:
 //! - F1. For a class and a group that are not marked as changed, the group's leaf among the winners
-//!   is the best of the group's tree, or [`NO_KEY`] if the group is shut.
+//!   is the best of the group's tree, or [`NO_KEY`] if the group is shut. While a group is marked, its
+//!   leaf there may name a request that is gone, and whose slot is another's.
 
 use crate::group::Groups;
 use crate::order::{NO_KEY, Rank, SlotOrder};
@@ -111,7 +112,7 @@ impl Forest {
             } else {
                 self.trees.best(self.row(class, group as usize), order)
             };
-            self.winners.set(class, group, best, order);
+            self.winners.renew(class, group, best, order);
         }
         self.winners.best(class, order)
     }
@@ -124,7 +125,9 @@ impl Forest {
         if !self.groups.are_many() {
             return;
         }
-        self.winners.check(class, order);
+        if self.changed[class] == 0 {
+            self.winners.check(class, order);
+        }
         for group in (0..self.groups.stride()).filter(|group| self.changed[class] >> group & 1 == 0)
         {
             let expected = if shut >> group & 1 != 0 {

@@ -104,6 +104,16 @@ impl Trees {
         old
     }
 
+    /// Sets a leaf whose old entry may be gone and its slot another request's: equal ranks may differ in
+    /// their intake numbers then, so the whole path is looked at again. O(log leaves).
+    pub(crate) fn renew(&mut self, tree: usize, leaf: u32, rank: Rank, order: &SlotOrder) {
+        let Shape { quads, root, .. } = self.shape;
+        let place = self.shape.leaf(leaf as usize);
+        let quads = &mut self.quads[tree * quads..][..quads];
+        quads[place / 4][place % 4] = rank;
+        carry_whole(quads, place, root, order);
+    }
+
     /// Carries a leaf's change up, as far as it matters.
     #[inline(always)]
     fn carry(&mut self, tree: usize, leaf: usize, old: Rank, rank: Rank, order: &SlotOrder) {
@@ -115,7 +125,7 @@ impl Trees {
         let mut place = leaf;
         // The old entry's slot may be another request's by now, so that nothing may hang on its tie-break.
         if ties(old, rank) {
-            carry_tied(quads, place, root, order);
+            carry_whole(quads, place, root, order);
         } else if rank > old {
             while place > root {
                 place = above(place);
@@ -171,11 +181,43 @@ impl Trees {
 }
 
 /// Carries a leaf's change up to the root.
-#[cold]
-fn carry_tied(quads: &mut [[Rank; 4]], mut place: usize, root: usize, order: &SlotOrder) {
+fn carry_whole(quads: &mut [[Rank; 4]], mut place: usize, root: usize, order: &SlotOrder) {
     while place > root {
         let best = order.best_of_four(&quads[place / 4]);
         place = above(place);
         quads[place / 4][place % 4] = best;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate_policy::OrderPolicy;
+
+    use crate::order::{KeyParts, encode};
+    use crate::{CostSnapshot, Nanos};
+
+    #[test]
+    fn a_slot_that_was_used_anew_gives_its_place_to_an_earlier_request() {
+        let mut order = SlotOrder::new(2);
+        order.seq.copy_from_slice(&[1, 2]);
+        let parts = KeyParts {
+            strict_priority: 0,
+            epoch: 0,
+            arrival: Nanos(5),
+            jump: Nanos(0),
+            deadline: None,
+            snapshot: CostSnapshot { raw: 1, cached: 0 },
+        };
+        let rank = |slot| encode(OrderPolicy::Fcfs, &parts, slot);
+        let mut trees = Trees::spanning(1, 2);
+        trees.set(0, 0, rank(0), &order);
+        trees.set(0, 1, rank(1), &order);
+        assert_eq!(trees.best(0, &order), rank(0));
+        // The first request is gone, and a later one with an equal key has its slot.
+        order.seq[0] = 3;
+        trees.renew(0, 0, rank(0), &order);
+        assert_eq!(trees.best(0, &order), rank(1));
+        trees.check(0, &order);
     }
 }

@@ -163,7 +163,6 @@ impl Run {
     }
 }
 
-#[test]
 fn s12_requests_allocate_nothing_after_the_build() {
     let (clock, hand) = Clock::manual();
     let mut builder = Engine::builder(profile())
@@ -209,4 +208,8 @@ fn s12_requests_allocate_nothing_after_the_build() {
     assert!(counters(|class| class.counters.cancelled) > 1_000);
     assert!(counters(|class| class.counters.expired) > 1_000);
     assert!(stats.core.letters > 1_000);
+}
+
+fn main() {
+    s12_requests_allocate_nothing_after_the_build();
 }

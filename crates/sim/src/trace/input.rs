@@ -43,6 +43,24 @@ pub(super) fn unpack<'a>(mut input: impl Read + 'a) -> io::Result<Box<dyn Read +
     })
 }
 
+/// What is wrong with a frame; its reader's own words are for its programmers.
+fn damaged(error: &impl std::error::Error) -> io::Error {
+    let mut source: Option<&dyn std::error::Error> = error.source();
+    let mut is_cut = error.to_string().contains("UnexpectedEof");
+    while let Some(cause) = source {
+        is_cut |= cause.to_string().contains("UnexpectedEof");
+        source = cause.source();
+    }
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        if is_cut {
+            "the zstd data is cut off"
+        } else {
+            "the zstd data is damaged"
+        },
+    )
+}
+
 /// Unpacks one zstd frame after the other, as the command of that name writes them.
 struct Frames<R: Read> {
     state: Option<State<R>>,
@@ -70,11 +88,11 @@ impl<R: io::BufRead> Read for Frames<R> {
                     if input.fill_buf()?.is_empty() {
                         return Ok(0);
                     }
-                    let decoder = StreamingDecoder::new(input).map_err(io::Error::other)?;
+                    let decoder = StreamingDecoder::new(input).map_err(|error| damaged(&error))?;
                     self.state = Some(State::Inside(Box::new(decoder)));
                 }
                 Some(State::Inside(mut decoder)) => {
-                    let read = decoder.read(buffer)?;
+                    let read = decoder.read(buffer).map_err(|error| damaged(&error))?;
                     if read > 0 || buffer.is_empty() {
                         self.state = Some(State::Inside(decoder));
                         return Ok(read);

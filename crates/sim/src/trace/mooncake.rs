@@ -29,7 +29,7 @@ pub(super) fn parse(line: &str, key: Option<&str>, trace: &mut Trace) -> Result<
     let found = row.hash_ids.len();
     if found > most {
         return Err(format!(
-            "{found} hash_ids for {} prompt tokens, at most {most} blocks of {BLOCK_TOKENS}",
+            "{found} hash_ids for {} prompt tokens, which fill {most} of {BLOCK_TOKENS} at most",
             row.input_length
         ));
     }

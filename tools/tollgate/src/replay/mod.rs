@@ -211,14 +211,17 @@ fn warn(trace: &Trace, args: &ReplayArgs) {
     let file = args.trace.display();
     if let Some(skipped) = &trace.skipped {
         tell(format_args!(
-            "{file}:{}: warning: {}; left out, as are {} wrong lines in all",
-            skipped.first_line, skipped.message, skipped.lines,
+            "{file}:{}: warning: {}; left out, with {} in all",
+            skipped.first_line,
+            skipped.message,
+            counted(skipped.lines, "wrong line"),
         ));
     }
     if let Some(unsorted) = trace.unsorted {
         tell(format_args!(
-            "{file}:{}: warning: earlier than the row above it, as are {} rows in all; sorted by time",
-            unsorted.first_line, unsorted.rows,
+            "{file}:{}: warning: earlier than the row above it, with {} so in all; sorted by time",
+            unsorted.first_line,
+            counted(unsorted.rows, "row"),
         ));
     }
 }

@@ -188,7 +188,7 @@ fn wrong_lines_are_left_out_where_that_is_asked() {
     let skipped = run(files.path(), &["replay", "t.csv", "--skip-bad"], b"");
     assert_eq!(skipped.code, Some(0), "{}", skipped.stderr);
     let wanted =
-        "t.csv:2: warning: 3 fields expected, 1 found; left out, as are 1 wrong lines in all\n";
+        "t.csv:2: warning: 3 fields expected, 1 found; left out, with 1 wrong line in all\n";
     assert!(skipped.stderr.starts_with(wanted), "{}", skipped.stderr);
     assert!(
         skipped.stdout.contains("wrong lines left out: 1"),
