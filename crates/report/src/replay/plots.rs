@@ -4,6 +4,8 @@
 //! those that were charged the most have one, and the others share the last or are left out, which
 //! the chart says.
 
+use std::collections::BTreeMap;
+
 use super::html::section;
 use super::tables::{as_f64, class_names, shares, worker_names};
 use super::{ClassTrack, ReplayReport, ReplayRun};
@@ -26,7 +28,8 @@ struct Plots<'a> {
     report: &'a ReplayReport,
     classes: Vec<&'a str>,
     class_slots: Slots,
-    workers: Vec<&'a str>,
+    /// By name: its place among all.
+    workers: BTreeMap<&'a str, usize>,
     worker_slots: Slots,
     time: Axis,
 }
@@ -87,15 +90,16 @@ impl<'a> Plots<'a> {
         let classes = class_names(report);
         let workers = worker_names(report);
         let all_classes = || report.runs.iter().flat_map(|run| &run.classes);
-        let all_workers = || report.runs.iter().flat_map(|run| &run.workers);
         let charged = |name: &&str| {
             let of_name = all_classes().filter(|class| class.name == *name);
             of_name.fold(0u64, |sum, class| sum.saturating_add(class.charged_tokens))
         };
-        let busy = |name: &&str| {
-            let of_name = all_workers().filter(|worker| worker.name == *name);
-            of_name.fold(0u64, |sum, worker| sum.saturating_add(worker.busy_ns))
-        };
+        let mut busy_ns = BTreeMap::<&str, u64>::new();
+        for worker in report.runs.iter().flat_map(|run| &run.workers) {
+            let busy = busy_ns.entry(&worker.name).or_default();
+            *busy = busy.saturating_add(worker.busy_ns);
+        }
+        let busy = |name: &&str| busy_ns.get(name).copied().unwrap_or_default();
         let class_slots = Slots::of(&classes.iter().map(charged).collect::<Vec<u64>>());
         let worker_slots = Slots::of(&workers.iter().map(busy).collect::<Vec<u64>>());
         let length = |run: &ReplayRun| as_f64(run.timeline.step_ns) * as_f64(steps(run) as u64);
@@ -103,7 +107,7 @@ impl<'a> Plots<'a> {
             report,
             classes,
             class_slots,
-            workers,
+            workers: workers.into_iter().zip(0..).collect(),
             worker_slots,
             time: Axis::exact(Unit::Time, report.runs.iter().map(length)),
         }
@@ -115,8 +119,7 @@ impl<'a> Plots<'a> {
     }
 
     fn worker_slot(&self, name: &str) -> Option<usize> {
-        let at = self.workers.iter().position(|worker| *worker == name)?;
-        self.worker_slots.get(at)
+        self.worker_slots.get(*self.workers.get(name)?)
     }
 
     /// A series for each class with a slot, and one for the sum of the rest, named as such.

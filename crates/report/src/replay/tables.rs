@@ -3,6 +3,8 @@
 //! With several runs, the rows of a class (or a worker) under each policy stand together, and a second
 //! column names the policy. Classes come in the order in which they first appear in the runs.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::{ClassRun, Count, ReplayReport, ReplayRun, WorkerRun};
 use crate::Recording;
 use crate::text::{Side, Table, cut, duration_or_dash, grouped, percent};
@@ -26,7 +28,7 @@ pub(super) fn worker_names(report: &ReplayReport) -> Vec<&str> {
 }
 
 fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     names.filter(|&name| seen.insert(name)).collect()
 }
 
@@ -264,9 +266,17 @@ pub(super) fn workers(report: &ReplayReport) -> Table {
             ("blocks evicted", Side::Right),
         ],
     );
+    let by_name: Vec<BTreeMap<&str, &WorkerRun>> = (report.runs.iter())
+        .map(|run| {
+            run.workers
+                .iter()
+                .map(|worker| (worker.name.as_str(), worker))
+        })
+        .map(Iterator::collect)
+        .collect();
     for name in worker_names(report) {
-        for run in &report.runs {
-            for worker in run.workers.iter().filter(|worker| worker.name == name) {
+        for (run, workers) in report.runs.iter().zip(&by_name) {
+            if let Some(worker) = workers.get(name) {
                 table.row(&row(report, run, name, worker_cells(worker, run)));
             }
         }

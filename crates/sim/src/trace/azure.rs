@@ -61,6 +61,12 @@ impl Parser {
 impl Columns {
     fn named(names: &[&str], key: Option<&str>) -> Result<Self, String> {
         let place = |name: &str| names.iter().position(|known| *known == name);
+        if let Some(twice) = COLUMNS
+            .iter()
+            .find(|column| names.iter().filter(|name| *name == *column).count() > 1)
+        {
+            return Err(format!("the header names the column {twice} twice"));
+        }
         let mut places = [0; 3];
         for (at, name) in places.iter_mut().zip(COLUMNS) {
             *at = place(name).ok_or_else(|| {

@@ -97,6 +97,12 @@ impl<R: io::BufRead> Read for Frames<R> {
                         self.state = Some(State::Inside(decoder));
                         return Ok(read);
                     }
+                    let frame = &decoder.decoder;
+                    let told = frame.get_checksum_from_data();
+                    if told.is_some() && told != frame.get_calculated_checksum() {
+                        let message = "the zstd data is damaged: its checksum differs";
+                        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+                    }
                     self.state = Some(State::Between(decoder.into_inner()));
                 }
             }
@@ -145,6 +151,18 @@ mod tests {
         let both = |pack: fn(&str) -> Vec<u8>| [pack("one\n"), pack("two\n")].concat();
         assert_eq!(text(&both(gzip)).expect("gzip"), "one\ntwo\n");
         assert_eq!(text(&both(zstd)).expect("zstd"), "one\ntwo\n");
+    }
+
+    #[test]
+    fn a_packed_file_that_is_damaged_is_an_error() {
+        let long = "a line of text\n".repeat(1_000);
+        for mut packed in [gzip(&long), zstd(&long)] {
+            assert!(text(&packed).is_ok());
+            // The checksum stands at the end; gzip has the length behind it.
+            let end = packed.len() - 5;
+            packed[end + 1] ^= 1;
+            assert!(text(&packed).is_err());
+        }
     }
 
     #[test]

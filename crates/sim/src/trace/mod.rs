@@ -369,6 +369,9 @@ impl Parser {
         trace: &mut Trace,
     ) -> Result<Option<TraceRow>, String> {
         let line = std::str::from_utf8(line).map_err(|_| "not UTF-8 text".to_owned())?;
+        if !matches!(self, Self::Azure(_)) && !line.starts_with('{') {
+            return Err("a row is a JSON object: it begins with {".to_owned());
+        }
         match self {
             Self::Azure(parser) => parser.parse(line, key),
             Self::Mooncake => mooncake::parse(line, key, trace).map(Some),

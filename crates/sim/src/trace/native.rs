@@ -75,6 +75,12 @@ pub(super) fn parse(line: &str, key: Option<&str>, trace: &mut Trace) -> Result<
             json_message(&error)
         )
     })?;
+    if record.cached > record.isl {
+        return Err(format!(
+            "cached must be at most isl, {}, not {}",
+            record.isl, record.cached
+        ));
+    }
     let at = Nanos(record.arrival_ns);
     Ok(TraceRow {
         at,

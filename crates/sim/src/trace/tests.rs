@@ -175,7 +175,8 @@ fn a_wrong_mooncake_row_is_named() {
             r#"{"timestamp": 0, "input_length": 5, "output_le"#,
             "EOF while parsing a string, at column 46",
         ),
-        ("nonsense", "expected ident"),
+        ("nonsense", "a row is a JSON object: it begins with {"),
+        ("[0, 5, 1, [9]]", "a row is a JSON object"),
     ] {
         let error = parse(format!("{good}\n{row}\n").as_bytes()).expect_err(row);
         assert!(
@@ -216,6 +217,8 @@ fn tollgate_rows_bring_everything_and_are_written_as_they_are_read() {
         })
         .collect();
     assert_eq!(again, text);
+    let wrong = parse(br#"{"arrival_ns":7,"isl":10,"cached":11,"output":1}"#);
+    assert!(wrong.is_err_and(|error| error == "t.csv:1: cached must be at most isl, 10, not 11"));
     let wrong = parse(br#"{"arrival_ns":7,"isl":10,"output":1,"tire":1}"#);
     assert!(wrong.is_err_and(|error| error.starts_with("t.csv:1: unknown field `tire`")));
 }

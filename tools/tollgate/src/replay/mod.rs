@@ -44,6 +44,9 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     if let Some(message) = unknown_family(&trace, args, &policies) {
         return Ok(bad_input(message));
     }
+    if let Err(message) = output::prepare(args) {
+        return Ok(bad_input(message));
+    }
     warn(&trace, args);
     tell(format_args!(
         "read {} in {:.3} s",
@@ -60,19 +63,19 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
         trace: facts(&trace, args),
         runs,
     };
-    if let Some(path) = &args.emit {
-        let first = &policies[0].profile;
-        let records = replay::record(first, &trace, &options(args, first))?;
-        output::write_trace(&records, path)?;
-    }
-    if let Some(directory) = &args.out {
-        output::write_all(&report, directory)?;
-    }
     crate::print(&if args.json {
         report.json()?
     } else {
         report.text()
     })?;
+    if let Some(directory) = &args.out {
+        output::write_all(&report, directory)?;
+    }
+    if let Some(path) = &args.emit {
+        let first = &policies[0].profile;
+        let records = replay::record(first, &trace, &options(args, first))?;
+        output::write_trace(&records, path)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -90,13 +93,20 @@ fn play(policy: &Policy, trace: &Trace, args: &ReplayArgs) -> anyhow::Result<Rep
     let played = played?;
     #[expect(clippy::cast_precision_loss, reason = "a rate is told to some digits")]
     let (requests, arbiter) = (played.requests as f64, played.arbiter_ns as f64 / 1e9);
-    tell(format_args!(
-        "{name}: {} in {took:.3} s, {:.0} a second; of that the arbiter about {arbiter:.3} s, without it \
-         {:.0} a second",
-        counted(played.requests, "request"),
-        requests / took,
-        requests / (took - arbiter).max(1e-9),
-    ));
+    let all = counted(played.requests, "request");
+    let rate = requests / took;
+    // An estimate of few moments may say anything.
+    if played.requests >= 1_000 && arbiter < took {
+        tell(format_args!(
+            "{name}: {all} in {took:.3} s, {rate:.0} a second; of that the arbiter about {arbiter:.3} s, \
+             without it {:.0} a second",
+            requests / (took - arbiter),
+        ));
+    } else {
+        tell(format_args!(
+            "{name}: {all} in {took:.3} s, {rate:.0} a second"
+        ));
+    }
     Ok(played.run)
 }
 

@@ -1,5 +1,6 @@
 //! Where a replay's report goes.
 
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -9,12 +10,48 @@ use tollgate_report::replay::ReplayReport;
 use tollgate_report::{Recording, hgrm, hlog};
 use tollgate_sim::trace::native::Record;
 
-/// Writes every form of the report into a directory, which is made if it is not there.
+use super::ReplayArgs;
+
+/// The report as text, JSON and page.
+const REPORTS: [&str; 3] = ["report.txt", "report.json", "report.html"];
+
+/// Looks, before anything is played, whether the outputs can be written, and are no inputs; makes the
+/// directory.
+pub(super) fn prepare(args: &ReplayArgs) -> Result<(), String> {
+    if let Some(directory) = &args.out {
+        fs::create_dir_all(directory)
+            .map_err(|error| format!("--out {}: {error}", directory.display()))?;
+    }
+    let Some(path) = &args.emit else {
+        return Ok(());
+    };
+    let refuse = |why: &dyn Display| Err(format!("--emit {}: {why}", path.display()));
+    let is_same = |other: &Path| {
+        let real = |path: &Path| fs::canonicalize(path).ok();
+        real(path).is_some_and(|path| Some(path) == real(other))
+    };
+    if is_same(&args.trace) || args.policies.iter().any(|policy| is_same(policy)) {
+        return refuse(&"an input of this run; name another file");
+    }
+    if let Some(directory) = &args.out
+        && REPORTS.iter().any(|name| path.ends_with(name))
+        && path.parent().is_some_and(|parent| parent == directory)
+    {
+        return refuse(&"a file that --out writes; name another file");
+    }
+    // Creates it, and leaves alone what is in it until there is something to write.
+    match File::options().create(true).append(true).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) => refuse(&error),
+    }
+}
+
+/// Writes every form of the report into a directory.
 pub(super) fn write_all(report: &ReplayReport, directory: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(directory).with_context(|| format!("{}", directory.display()))?;
-    write(&directory.join("report.txt"), report.text().as_bytes())?;
-    write(&directory.join("report.json"), report.json()?.as_bytes())?;
-    write(&directory.join("report.html"), report.html().as_bytes())?;
+    let [text, json, page] = REPORTS.map(|name| directory.join(name));
+    write(&text, report.text().as_bytes())?;
+    write(&json, report.json()?.as_bytes())?;
+    write(&page, report.html().as_bytes())?;
     for (at, run) in (1..).zip(&report.runs) {
         // A policy's name may be anything; its number is a file's name everywhere.
         let length_ns = run.totals.finish_ns;

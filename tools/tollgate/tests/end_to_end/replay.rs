@@ -80,7 +80,7 @@ fn backlogged_classes_get_what_their_quanta_say() {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes_and_wall_time_stays_on_standard_error() {
-    let text = trace(500);
+    let text = trace(1_500);
     for form in [&[][..], &["--json"]] {
         let report = |seed: &str| {
             let arguments = [&["--speed", "50", "--seed", seed][..], form].concat();
@@ -90,9 +90,9 @@ fn the_same_seed_gives_the_same_bytes_and_wall_time_stays_on_standard_error() {
         assert_eq!(first.stdout, report("7").stdout);
         assert_ne!(first.stdout, report("8").stdout);
         let lines: Vec<&str> = first.stderr.lines().collect();
-        assert!(lines[0].starts_with("read 500 rows in "), "{lines:?}");
+        assert!(lines[0].starts_with("read 1,500 rows in "), "{lines:?}");
         assert!(
-            lines[1].starts_with("built-in: 500 requests in "),
+            lines[1].starts_with("built-in: 1,500 requests in "),
             "{lines:?}"
         );
         assert!(lines[1].contains("of that the arbiter about "), "{lines:?}");

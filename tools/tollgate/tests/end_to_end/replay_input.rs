@@ -288,27 +288,35 @@ fn rules_and_models_that_make_no_sense_are_refused_by_name() {
 }
 
 #[test]
-fn what_cannot_be_written_is_a_failure_that_names_the_file() {
+fn outputs_that_cannot_be_are_refused_before_anything_is_played() {
     let files = Files::new();
     files.write("t.csv", GOOD);
+    let common = ["replay", "t.csv", "--out", "o", "--emit", "o/report.json"];
+    let refused = run(files.path(), &common, b"");
+    assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""));
+    assert!(
+        refused.stderr.contains("a file that --out writes"),
+        "{}",
+        refused.stderr
+    );
     for (option, path, wanted) in [
-        ("--out", "t.csv/below", "tollgate: t.csv/below: "),
-        (
-            "--emit",
-            "missing/own.jsonl",
-            "tollgate: cannot write missing/own.jsonl: ",
-        ),
+        ("--out", "t.csv/below", "--out t.csv/below: "),
+        ("--out", "t.csv", "--out t.csv: "),
+        ("--emit", "missing/own.jsonl", "--emit missing/own.jsonl: "),
+        ("--emit", "./t.csv", "--emit ./t.csv: an input of this run"),
     ] {
-        let failed = run(files.path(), &["replay", "t.csv", option, path], b"");
+        let refused = run(files.path(), &["replay", "t.csv", option, path], b"");
         assert_eq!(
-            (failed.code, failed.stdout.as_str()),
-            (Some(1), ""),
+            (refused.code, refused.stdout.as_str()),
+            (Some(2), ""),
             "{option}"
         );
         assert!(
-            failed.stderr.contains(wanted),
+            refused.stderr.starts_with(wanted),
             "{option}: {}",
-            failed.stderr
+            refused.stderr
         );
     }
+    let trace = std::fs::read_to_string(files.path().join("t.csv")).expect("it is there");
+    assert_eq!(trace, GOOD, "it was left alone");
 }
