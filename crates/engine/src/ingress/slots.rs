@@ -108,7 +108,10 @@ impl Slots {
     /// Gives back a slot whose record was never sent.
     pub(crate) fn give_back(&mut self, place: Place) {
         let local = self.places.local(place);
-        self.generations[place.0 as usize].fetch_add(1, Ordering::Relaxed);
+        // No other thread writes it: a load and a store, without a locked instruction.
+        let generation = &self.generations[place.0 as usize];
+        let next = generation.load(Ordering::Relaxed).wrapping_add(1);
+        generation.store(next, Ordering::Relaxed);
         let free = &mut self.models[self.places.model(place)];
         free.blocks += u32::from(std::mem::take(&mut self.blocks[local]));
         free.stack.push(place);
