@@ -50,7 +50,8 @@ impl Receiver<'_> {
     }
 
     fn receive(&mut self, into: &mut Vec<Delivery<Slip>>) -> Result<(), Closed> {
-        let may_wait = self.running.is_empty();
+        // Without end only if it has nothing that it must end itself.
+        let may_wait = self.running.is_empty() && self.released.is_empty();
         match self.draws.below(8) {
             0 => into.extend(self.shard.try_recv()?),
             1 | 2 => {
