@@ -19,7 +19,7 @@ use crate::releases::Releases;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::stats::Stats;
-use crate::{Closed, EgressShard, IngressShard, ModelIndex};
+use crate::{Admission, Closed, Courier, EgressShard, IngressShard, ModelIndex, Waiter};
 
 /// A running engine: owns the arbiter's thread, hands out the handles that any thread may use.
 ///
@@ -44,6 +44,8 @@ use crate::{Closed, EgressShard, IngressShard, ModelIndex};
 pub struct Engine<P> {
     handles: Handles,
     thread: Option<JoinHandle<Finished<P>>>,
+    /// Threads that end by themselves once the engine is closed.
+    couriers: Vec<JoinHandle<()>>,
 }
 
 /// What the arbiter's thread leaves behind: everything that must be dropped elsewhere.
@@ -89,6 +91,30 @@ pub struct ByHand<P> {
     pub egress: Vec<EgressShard<P>>,
 }
 
+/// A running engine that gives permits.
+#[derive(Debug)]
+pub struct BuiltAdmission {
+    /// The engine.
+    pub engine: Engine<Waiter>,
+    /// Where tasks ask for permits.
+    pub admission: Admission,
+    /// What is not as good as it could be about where it runs.
+    pub warnings: Vec<PlacementWarning>,
+}
+
+/// An engine that gives permits and has no threads: whoever holds the core and the couriers turns them.
+#[derive(Debug)]
+pub struct AdmissionByHand {
+    /// The core.
+    pub core: Core<Waiter>,
+    /// The handles that any thread may use.
+    pub handles: Handles,
+    /// Where tasks ask for permits.
+    pub admission: Admission,
+    /// Who delivers, by egress shard.
+    pub couriers: Vec<Courier>,
+}
+
 /// The arbiter's thread panicked, or the destructor of a payload that it left behind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a panic ended the engine: {message}")]
@@ -112,6 +138,10 @@ impl Handles {
             clock,
             settings: Arc::new(settings),
         }
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
     }
 
     /// The control plane.
@@ -221,6 +251,10 @@ impl<P> Engine<P> {
             }
             Err(panic) => Some(panic),
         };
+        // They run no code that panics but wakers, and those panics they catch.
+        for courier in self.couriers.drain(..) {
+            let _ = courier.join();
+        }
         match panic {
             None => Ok(()),
             Some(panic) => Err(Lost {
@@ -248,10 +282,43 @@ impl<P: Send + 'static> Engine<P> {
         let engine = Self {
             handles,
             thread: Some(thread),
+            couriers: Vec::new(),
         };
         match heard.recv() {
             Ok(Ok(())) => Ok(engine),
             Ok(Err(error)) => Err(error),
+            Err(_) => Err(StartError::Thread {
+                message: "it ended before it began".into(),
+            }),
+        }
+    }
+}
+
+impl Engine<Waiter> {
+    /// Puts a courier on a thread, pinned as the settings say.
+    pub(crate) fn start_courier(
+        &mut self,
+        mut courier: Courier,
+        shard: usize,
+    ) -> Result<(), StartError> {
+        let (started, heard) = crossbeam_channel::bounded(1);
+        let settings = Arc::clone(&self.handles.settings);
+        let thread = std::thread::Builder::new().name(format!("tollgate-courier-{shard}"));
+        let deliver = move || {
+            let pinned = settings.placement.pin_current_thread(Role::Egress(shard));
+            let is_pinned = pinned.is_ok();
+            let _ = started.send(pinned);
+            if is_pinned {
+                courier.run();
+            }
+        };
+        #[expect(clippy::disallowed_methods, reason = "the threads that deliver")]
+        let thread = thread.spawn(deliver).map_err(|error| StartError::Thread {
+            message: error.to_string(),
+        })?;
+        self.couriers.push(thread);
+        match heard.recv() {
+            Ok(pinned) => Ok(pinned.map(|_| ())?),
             Err(_) => Err(StartError::Thread {
                 message: "it ended before it began".into(),
             }),

@@ -68,6 +68,7 @@ mod egress;
 mod engine;
 mod idle;
 mod ingress;
+mod permit;
 pub mod placement;
 mod releases;
 mod request;
@@ -93,9 +94,10 @@ pub use clock::{Clock, ManualClock};
 pub use control::{Command, Control, ControlError, Done};
 pub use delivery::{Delivery, Dispatch, Ended};
 pub use egress::{Closed, EgressShard, FeedbackBatch, RequeueRefused};
-pub use engine::{Built, ByHand, Engine, Handles, Lost};
+pub use engine::{AdmissionByHand, Built, BuiltAdmission, ByHand, Engine, Handles, Lost};
 pub use idle::Idle;
 pub use ingress::IngressShard;
+pub use permit::{Admission, Admit, AdmitError, Courier, Permit, Requeue, Waiter};
 pub use releases::Releases;
 pub use request::{
     ALLOWED_WORKERS_MAX, InvalidRequest, Part, REQUIRED_TAINTS_MAX, Refusal, Refused, Request, Room,

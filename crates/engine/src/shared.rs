@@ -9,6 +9,7 @@ use crate::Closed;
 use crate::directory::Directory;
 use crate::sync::doorbell::Doorbell;
 use crate::sync::mail::{Mail, Release};
+use crate::sync::room::RoomWord;
 use crate::ticket::{PlaceMap, Ticket};
 
 /// A shard that is gone has seen every version.
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     /// By ingress shard, then model: the version of the newest view that the shard works under.
     seen: Box<[CachePadded<AtomicU64>]>,
     pub(crate) egress: Box<[CachePadded<EgressFlags>]>,
+    /// Whether anybody waits for room in the ingress shards, and whether there is news of it.
+    pub(crate) room: RoomWord,
 }
 
 /// What an egress shard and the core tell each other.
@@ -71,6 +74,7 @@ impl Shared {
             lost: AtomicBool::new(false),
             seen: seen.collect(),
             egress: (0..egress).map(|_| CachePadded::default()).collect(),
+            room: RoomWord::new(),
             directory,
         }
     }

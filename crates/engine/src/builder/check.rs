@@ -112,6 +112,7 @@ impl Builder {
             ("classes", self.classes, 1, CLASSES_MAX as usize),
             ("workers", self.worker_capacity, 1, WORKERS_MAX as usize),
             ("endpoints", self.endpoints, 1, ENDPOINTS_MAX as usize),
+            ("room_waiters", self.room_waiters, 0, SLOTS_MAX as usize),
         ];
         let wrong = ranges
             .into_iter()

@@ -23,6 +23,8 @@ pub(super) struct Hall<P> {
     pub(super) outlets: Vec<Outlet<P>>,
     pub(super) outbox: Outbox<P>,
     freed: Vec<Freed>,
+    /// Slots went back since that was asked last.
+    has_freed: bool,
     /// By egress group: the outlet that its dispatches leave by.
     pub(super) routes: Vec<usize>,
     /// What was left for shards that were gone.
@@ -149,6 +151,7 @@ impl<P> Hall<P> {
             sharing: vec![1; outlets.len()],
             outlets: outlets.into_iter().map(Outlet::new).collect(),
             freed: freed.collect(),
+            has_freed: false,
         }
     }
 
@@ -237,6 +240,7 @@ impl<P> Hall<P> {
     pub(super) fn free(&mut self, ticket: Ticket) {
         let shard = self.places.shard(self.places.slot(ticket.place));
         let freed = &mut self.freed[shard];
+        self.has_freed = true;
         freed.staged.push(ticket.place);
         if freed.staged.is_full() {
             freed.publish();
@@ -296,8 +300,8 @@ impl<P> Hall<P> {
     }
 
     /// Moves what waits into the rings as far as they have room, publishes what is staged, and wakes
-    /// those who may sleep through it.
-    pub(super) fn settle(&mut self) {
+    /// those who may sleep through it; whether slots went back since the last time.
+    pub(super) fn settle(&mut self) -> bool {
         for at in 0..self.outlets.len() {
             while self.outbox.len(at) > 0 && !self.outlets[at].lost {
                 if self.outlets[at].room == 0 {
@@ -320,6 +324,7 @@ impl<P> Hall<P> {
         for freed in &mut self.freed {
             freed.publish();
         }
+        std::mem::take(&mut self.has_freed)
     }
 
     /// Shards were dropped: what waits for them goes out elsewhere.

@@ -55,7 +55,7 @@ use crate::clock::Clock;
 use crate::control::{Order, Reply};
 use crate::idle::{Idle, Patience};
 use crate::shared::Shared;
-use crate::sync::doorbell::Sleeper;
+use crate::sync::doorbell::{Doorbell, Sleeper};
 use crate::sync::mail::Letterbox;
 use crate::wire::Intake;
 use crate::wire::extension::Parts;
@@ -92,6 +92,8 @@ pub struct Core<P> {
     /// When the drain ends, once the engine was stopped.
     drain_end: Option<Nanos>,
     is_closed: bool,
+    /// Tasks wait for room in the ingress shards, and the first egress shard's receiver lets them in.
+    tells_of_room: bool,
     /// Rings of ingress shards that were gone when they were to get them back.
     unclaimed: Vec<Consumer<Intake<P>>>,
     #[cfg(test)]
@@ -193,6 +195,7 @@ impl<P> Core<P> {
             now: Nanos(0),
             drain_end: None,
             is_closed: false,
+            tells_of_room: false,
             unclaimed: Vec::with_capacity(inlets),
             alarm: parts.alarm,
             #[cfg(test)]
@@ -203,6 +206,13 @@ impl<P> Core<P> {
             core.open_and_shut(at);
         }
         core
+    }
+
+    /// From now on whoever receives from the first egress shard is told where ingress shards have room
+    /// again; its doorbell.
+    pub(crate) fn tell_of_room(&mut self) -> Doorbell {
+        self.tells_of_room = true;
+        self.hall.outlets[0].bell.clone()
     }
 
     /// One turn at time `now`, which is on the engine's clock and does not go back.
@@ -238,7 +248,10 @@ impl<P> Core<P> {
         report.letters = self.apply_letters();
         self.notice_losses(&mut report);
         self.select(&mut report);
-        self.hall.settle();
+        let has_freed = self.hall.settle();
+        if self.tells_of_room && (has_freed || report.intake > 0) && self.shared.room.tell() {
+            let _ = self.hall.outlets[0].bell.ring();
+        }
         if let Some(panic) = self.take_alarm() {
             resume_unwind(panic);
         }

@@ -1,16 +1,16 @@
 //! Egress shards: where dispatches and outcomes come out, and feedback goes back in.
 
+mod exit;
 mod feedback;
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
-use rtrb::{Consumer, Producer, RingBuffer};
+use rtrb::{Consumer, Producer};
 use tollgate_arbiter::Nanos;
 
+pub(crate) use self::exit::Exit;
 pub use self::feedback::FeedbackBatch;
 use crate::clock::Clock;
 use crate::delivery::{Delivery, Dispatch};
@@ -61,22 +61,11 @@ pub enum RequeueRefused<P> {
 /// ```
 #[derive(Debug)]
 pub struct EgressShard<P> {
-    shared: Arc<Shared>,
-    shard: usize,
-    clock: Clock,
+    exit: Exit<P>,
     /// What a timeout is measured by.
     wall: Clock,
     idle: Idle,
     sleeper: Sleeper,
-    ring: Consumer<Parcel<P>>,
-    feedback: Producer<Feedback<P>>,
-    /// Where the core leaves what no longer fitted the ring when it closed.
-    rest: Receiver<Rest<P>>,
-    /// Where this shard leaves its end of the ring when it is dropped.
-    leave: Sender<Consumer<Parcel<P>>>,
-    /// That rest, once it came; its parcels last first.
-    left: Option<Rest<P>>,
-    stats: EgressStats,
 }
 
 /// The ends of an egress shard's rings that the shard holds.
@@ -97,20 +86,18 @@ impl<P> EgressShard<P> {
         stats: EgressStats,
         ends: EgressEnds<P>,
     ) -> Self {
+        let (exit, sleeper) = Exit::new(shared, shard, clock, stats, ends);
         Self {
-            shared,
-            shard,
-            clock,
+            exit,
             wall: Clock::monotonic(),
             idle,
-            sleeper: ends.sleeper,
-            ring: ends.ring,
-            feedback: ends.feedback,
-            rest: ends.rest,
-            leave: ends.leave,
-            left: None,
-            stats,
+            sleeper,
         }
+    }
+
+    /// The half that never waits, who sleeps until something comes for it, and how it waits.
+    pub(crate) fn into_parts(self) -> (Exit<P>, Sleeper, Idle) {
+        (self.exit, self.sleeper, self.idle)
     }
 
     /// Waits for the next delivery, by the engine's idle strategy.
@@ -142,12 +129,7 @@ impl<P> EgressShard<P> {
     /// # Errors
     /// As [`recv`](Self::recv).
     pub fn try_recv(&mut self) -> Result<Option<Delivery<P>>, Closed> {
-        let Ok(parcel) = self.ring.pop() else {
-            return self.take_rest();
-        };
-        tally(&mut self.stats, &parcel, self.clock.now());
-        drop(Room(&self.shared, self.shard));
-        Ok(Some(parcel.open()))
+        self.exit.try_recv()
     }
 
     /// Waits for a delivery, then moves as many as there are, at most `max`, to the end of `into`; how
@@ -173,29 +155,7 @@ impl<P> EgressShard<P> {
         max: usize,
         into: &mut impl Extend<Delivery<P>>,
     ) -> Result<usize, Closed> {
-        let count = self.ring.slots().min(max);
-        if count == 0 {
-            if max == 0 {
-                return Ok(0);
-            }
-            let delivery = self.take_rest()?;
-            let count = usize::from(delivery.is_some());
-            into.extend(delivery);
-            return Ok(count);
-        }
-        let now = self.clock.now();
-        let Ok(chunk) = self.ring.read_chunk(count) else {
-            unreachable!("so many were there, and only this shard takes them");
-        };
-        // Said also where `into` panics: by then some have been taken.
-        let _room = Room(&self.shared, self.shard);
-        let (stats, mut taken) = (&mut self.stats, 0);
-        into.extend(chunk.into_iter().map(|parcel| {
-            taken += 1;
-            tally(stats, &parcel, now);
-            parcel.open()
-        }));
-        Ok(taken)
+        self.exit.try_recv_batch(max, into)
     }
 
     /// The prefill of a dispatch is over: its tokens no longer count (S9.1). Never fails; what is
@@ -225,145 +185,28 @@ impl<P> EgressShard<P> {
         dispatch: Dispatch<P>,
         between: impl FnOnce(),
     ) -> Result<(), RequeueRefused<P>> {
-        if self.shared.bell.is_gone() {
-            return Err(RequeueRefused::Closed(dispatch));
-        }
-        if self.feedback.is_full() {
-            return Err(RequeueRefused::Full(dispatch));
-        }
-        between();
-        let receipt = dispatch.receipt();
-        let record = Feedback::Requeue(receipt, dispatch.payload);
-        let Ok(()) = self.feedback.push(record) else {
-            unreachable!("only this shard takes the room that there was");
-        };
-        // Where the arbiter is gone by now, the payload comes back with what it leaves.
-        let _ = self.shared.bell.ring();
-        Ok(())
+        self.exit.requeue_with(dispatch, between)
     }
 
     /// Several `prefill_done` and `complete`, published together when it is dropped.
     pub fn feedback(&mut self) -> FeedbackBatch<'_, P> {
-        FeedbackBatch::new(&mut self.feedback, &self.shared, &mut self.stats)
+        self.exit.feedback()
     }
 
     /// Waits until something is there, until nothing more will come, or until `deadline`.
     fn wait(&mut self, deadline: Option<Nanos>) {
         let mut patience = Patience::new(self.idle);
-        while self.ring.is_empty() && !self.is_closed() {
+        while !self.exit.has_news() {
             let left = deadline.map(|deadline| deadline.saturating_sub(self.wall.now()));
             if left == Some(Nanos(0)) {
                 break;
             }
             if !patience.wait() {
-                let (ring, flags) = (&self.ring, &self.shared.egress[self.shard]);
+                let exit = &self.exit;
                 let timeout = left.map(|left| Duration::from_nanos(left.0));
-                self.sleeper
-                    .sleep_unless(|| !ring.is_empty() || flags.is_closed(), timeout);
+                self.sleeper.sleep_unless(|| exit.has_news(), timeout);
                 patience = Patience::new(self.idle);
             }
-        }
-    }
-
-    fn is_closed(&self) -> bool {
-        self.shared.egress[self.shard].is_closed()
-    }
-
-    /// What the core left behind when it closed.
-    fn take_rest(&mut self) -> Result<Option<Delivery<P>>, Closed> {
-        if !self.is_closed() {
-            return Ok(None);
-        }
-        // It may have come between the look into the ring and the core's last word.
-        if let Ok(parcel) = self.ring.pop() {
-            tally(&mut self.stats, &parcel, self.clock.now());
-            return Ok(Some(parcel.open()));
-        }
-        if let Ok(mut rest) = self.rest.try_recv() {
-            rest.parcels.reverse();
-            self.left = Some(rest);
-        }
-        let Some(parcel) = self.left.as_mut().and_then(Rest::pop) else {
-            return Err(self.shared.why_closed());
-        };
-        tally(&mut self.stats, &parcel, self.clock.now());
-        Ok(Some(parcel.open()))
-    }
-}
-
-/// Says at its end that there is room in a shard's ring again.
-struct Room<'a>(&'a Shared, usize);
-
-impl Drop for Room<'_> {
-    /// Tells the arbiter if it waits for that.
-    #[inline]
-    fn drop(&mut self) {
-        // ORDERING: pairs with the fence of the core's `sleep_unless`: either this load sees that the
-        // core is hungry, or the core's last look sees the room.
-        fence(Ordering::SeqCst);
-        if self.0.egress[self.1].is_hungry() {
-            let _ = self.0.bell.ring();
-        }
-    }
-}
-
-impl<P> EgressShard<P> {
-    /// Drops what was not received, each by itself; the first panic of a destructor.
-    fn drop_parcels(&mut self) -> std::thread::Result<()> {
-        let mut outcome = Ok(());
-        while let Ok(parcel) = self.ring.pop() {
-            let dropped = catch_unwind(AssertUnwindSafe(|| drop(parcel)));
-            outcome = outcome.and(dropped);
-        }
-        outcome
-    }
-}
-
-impl<P> Rest<P> {
-    /// The next parcel; then the payloads of requeues that came too late.
-    fn pop(&mut self) -> Option<Parcel<P>> {
-        if let Some(parcel) = self.parcels.pop() {
-            return Some(parcel);
-        }
-        while let Ok(record) = self.feedback.pop() {
-            if let Feedback::Requeue(Receipt { ticket, .. }, payload) = record {
-                return Some(Parcel::Returned { ticket, payload });
-            }
-        }
-        None
-    }
-}
-
-/// Counts what is handed out `now`.
-#[inline]
-fn tally<P>(stats: &mut EgressStats, parcel: &Parcel<P>, now: Nanos) {
-    match parcel {
-        Parcel::Dispatch {
-            submitted_at,
-            dispatched_at,
-            ..
-        } => stats.dispatched(*submitted_at, *dispatched_at, now),
-        Parcel::Ended { .. } => stats.ended(),
-        Parcel::Returned { .. } => stats.returned(),
-    }
-}
-
-impl<P> Drop for EgressShard<P> {
-    /// Drops what was not received, on this thread; the arbiter does the rest, also with what comes
-    /// meanwhile.
-    fn drop(&mut self) {
-        self.shared.egress[self.shard].drop_handle();
-        let _ = self.shared.bell.ring();
-        let dropped = self.drop_parcels();
-        let (_, nothing) = RingBuffer::new(0);
-        let ring = std::mem::replace(&mut self.ring, nothing);
-        // Where the core is gone for good, it is dropped here.
-        let _ = self.leave.try_send(ring);
-        let _ = self.shared.bell.ring();
-        if let Err(panic) = dropped
-            && !std::thread::panicking()
-        {
-            resume_unwind(panic);
         }
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct Doorway {
     pub(super) shard: usize,
     models: Box<[KnownModel]>,
     pub(super) slots: Slots,
-    blocks: Producer<Block>,
+    pub(super) blocks: Producer<Block>,
     pub(super) stats: IngressStats,
     /// The core was not told yet of a view that is in use.
     has_news: bool,
@@ -145,7 +145,7 @@ impl Doorway {
     }
 
     /// What is wrong with a request, whatever room there is; the blocks that it needs.
-    fn check<P>(&self, request: &Request<'_, P>) -> Result<usize, InvalidRequest> {
+    pub(super) fn check<P>(&self, request: &Request<'_, P>) -> Result<usize, InvalidRequest> {
         request.check(self.models.len())?;
         let (found, available) = (blocks_for(request), self.slots.blocks_in_all());
         if found > available {

@@ -46,6 +46,37 @@ pub struct IngressShard<P> {
     untaken: Option<Consumer<Intake<P>>>,
 }
 
+/// What a shard has room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Space {
+    slots: usize,
+    ring: usize,
+    blocks: usize,
+    extension_ring: usize,
+}
+
+impl Space {
+    /// For how many requests without extension blocks there is room.
+    pub(crate) fn requests(&self) -> usize {
+        self.slots.min(self.ring)
+    }
+
+    /// Takes the room for a request with so many extension blocks out, if it is there.
+    pub(crate) fn take(&mut self, blocks: usize) -> bool {
+        let has_room = self.slots > 0
+            && self.ring > 0
+            && self.blocks >= blocks
+            && self.extension_ring >= blocks;
+        if has_room {
+            self.slots -= 1;
+            self.ring -= 1;
+            self.blocks -= blocks;
+            self.extension_ring -= blocks;
+        }
+        has_room
+    }
+}
+
 /// Places in a submission where the core may get on in between; only tests stop there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seam {
@@ -208,6 +239,26 @@ impl<P> IngressShard<P> {
     pub fn refresh(&mut self) {
         self.doorway.refresh();
         let _ = self.bell.ring();
+    }
+
+    /// What there is room for now, in requests of a model that there is.
+    pub(crate) fn space(&mut self, model: usize) -> Space {
+        let (slots, blocks) = self.doorway.slots.free(model);
+        Space {
+            slots,
+            ring: self.ring.slots(),
+            blocks,
+            extension_ring: self.doorway.blocks.slots(),
+        }
+    }
+
+    /// Whether a request may be submitted once there is room; the extension blocks that it takes.
+    pub(crate) fn vet<Q>(&self, request: &Request<'_, Q>) -> Result<usize, Refusal> {
+        let blocks = self.doorway.check(request)?;
+        if self.doorway.shared.is_closed() {
+            return Err(Refusal::Closed);
+        }
+        Ok(blocks)
     }
 
     /// Once the engine is closed: the submissions of this shard that were accepted but never taken

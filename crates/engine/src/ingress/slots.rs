@@ -71,6 +71,14 @@ impl Slots {
         !free.stack.is_empty() || free.fresh < 1 << self.places.local_bits
     }
 
+    /// How many slots and extension blocks of a model are free.
+    pub(crate) fn free(&mut self, model: usize) -> (usize, usize) {
+        self.take_back();
+        let free = &self.models[model];
+        let fresh = (1 << self.places.local_bits) - free.fresh;
+        (free.stack.len() + fresh as usize, free.blocks as usize)
+    }
+
     /// As many extension blocks as all requests of a model may hold.
     pub(crate) const fn blocks_in_all(&self) -> usize {
         self.blocks_in_all as usize

@@ -5,7 +5,8 @@
 pub(crate) mod doorbell;
 pub(crate) mod mail;
 #[cfg(all(test, loom))]
-mod model;
+pub(crate) mod model;
+pub(crate) mod room;
 pub(crate) mod shim;
 #[cfg(all(test, not(loom)))]
 mod stress;

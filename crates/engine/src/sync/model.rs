@@ -5,7 +5,7 @@
 use loom::model::Builder;
 
 /// Explores `threads`, with at most `preemptions` preemptions in one run.
-pub(super) fn explore(preemptions: usize, threads: impl Fn() + Sync + Send + 'static) {
+pub(crate) fn explore(preemptions: usize, threads: impl Fn() + Sync + Send + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.check(threads);

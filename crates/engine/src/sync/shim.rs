@@ -12,9 +12,29 @@ mod product {
     pub(crate) use crossbeam::sync::{Parker, Unparker};
     pub(crate) use std::sync::Arc;
     pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    use std::task::Waker;
 
     /// How many bits of a bitmap word are used.
     pub(crate) const WORD_BITS: usize = 64;
+
+    /// Where a task leaves its waker, and where whoever has news for it takes it.
+    #[derive(Debug, Default)]
+    pub(crate) struct WakerCell(atomic_waker::AtomicWaker);
+
+    impl WakerCell {
+        pub(crate) fn new() -> Self {
+            Self::default()
+        }
+
+        /// By one task at a time.
+        pub(crate) fn register(&self, waker: &Waker) {
+            self.0.register(waker);
+        }
+
+        pub(crate) fn take(&self) -> Option<Waker> {
+            self.0.take()
+        }
+    }
 }
 
 #[cfg(loom)]
@@ -26,6 +46,7 @@ mod modelled {
 
     pub(crate) use loom::sync::Arc;
     pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    use std::task::Waker;
 
     /// Two, so that a model of a few slots has every level of a large bitmap.
     pub(crate) const WORD_BITS: usize = 2;
@@ -45,6 +66,29 @@ mod modelled {
     #[cfg(test)]
     pub(crate) fn leave_fences_out() {
         FENCES_LEFT_OUT.with(|left_out| left_out.set(true));
+    }
+
+    /// A cell of one waker by its contract, as loom models it.
+    pub(crate) struct WakerCell(loom::future::AtomicWaker);
+
+    impl std::fmt::Debug for WakerCell {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.debug_struct("WakerCell").finish_non_exhaustive()
+        }
+    }
+
+    impl WakerCell {
+        pub(crate) fn new() -> Self {
+            Self(loom::future::AtomicWaker::new())
+        }
+
+        pub(crate) fn register(&self, waker: &Waker) {
+            self.0.register_by_ref(waker);
+        }
+
+        pub(crate) fn take(&self) -> Option<Waker> {
+            self.0.take_waker()
+        }
     }
 
     /// crossbeam's parker by its contract: one token, given by `unpark`, taken by `park`.
