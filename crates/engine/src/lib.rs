@@ -77,6 +77,8 @@ mod shared;
 pub mod stats;
 mod sync;
 mod ticket;
+#[cfg(feature = "tower")]
+pub mod tower;
 mod wire;
 mod worker;
 

@@ -122,7 +122,7 @@ enum Step {
 }
 
 impl Passage {
-    pub(crate) const fn new(lobby: Arc<Lobby>, waits: bool) -> Self {
+    pub(super) const fn new(lobby: Arc<Lobby>, waits: bool) -> Self {
         Self::at(lobby, waits, Stage::Outside(None))
     }
 

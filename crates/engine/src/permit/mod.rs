@@ -25,6 +25,8 @@ mod waiters;
 
 use std::sync::Arc;
 
+#[cfg(feature = "tower")]
+pub(crate) use self::admit::Passage;
 pub use self::admit::{Admit, AdmitError};
 pub use self::courier::Courier;
 use self::lobby::{Front, Lobby};
@@ -70,6 +72,12 @@ impl Admission {
     /// See [`AdmitError`]; [`Refusal::Full`](crate::Refusal::Full) in it says of what there is none.
     pub fn try_admit<'a>(&self, request: Request<'a, ()>) -> Admit<'a> {
         Admit::new(Arc::clone(&self.lobby), request, false)
+    }
+
+    /// A request's way to a permit, for a future that keeps the request itself.
+    #[cfg(feature = "tower")]
+    pub(crate) fn passage(&self, waits: bool) -> Passage {
+        Passage::new(Arc::clone(&self.lobby), waits)
     }
 
     /// How many futures wait for room for a request of a model, and are not in the engine yet.
