@@ -10,6 +10,7 @@ pub mod machine;
 pub mod pipeline;
 mod stream;
 mod summary;
+pub mod tasks;
 
 pub use driver::{Driver, Lane, Served, Setup};
 pub use stream::{Draw, Stream};

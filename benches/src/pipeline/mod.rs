@@ -11,4 +11,5 @@ mod rig;
 
 pub use by_hand::Parts;
 pub use flow::{BATCH, Flow, Receiver, Submitter};
+pub(crate) use rig::{Asks, workers};
 pub use rig::{CoreLoad, ENDPOINTS, Gate, Rig};

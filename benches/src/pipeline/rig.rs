@@ -1,5 +1,7 @@
 //! The engine that is measured.
 
+use std::sync::Arc;
+
 use tollgate::placement::Placement;
 use tollgate::policy::{Bucket, ClassPolicy, OrderPolicy, Profile, ProfileSpec};
 use tollgate::stats::CoreSnapshot;
@@ -50,11 +52,12 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// The engine's builder: 8 classes with quanta from 1,024 to 8,192, all workers known.
+    /// The policy: 8 classes with quanta from 1,024 to 8,192.
     ///
     /// # Panics
-    /// Never: the policy is fixed.
-    pub fn builder(&self, cores: Cores) -> Builder {
+    /// Never: it is fixed.
+    #[must_use]
+    pub fn profile(&self) -> Profile {
         let threshold = match self.gate {
             Gate::Open => 1 << 62,
             Gate::OneAtATime => 0,
@@ -69,13 +72,17 @@ impl Rig {
         };
         let buckets = vec![Bucket::new(0, "all")];
         let classes = (0..CLASSES).map(class).collect();
-        let profile = Profile::build(ProfileSpec::new(FAMILIES[0], buckets, classes))
-            .expect("the policy is valid");
+        Profile::build(ProfileSpec::new(FAMILIES[0], buckets, classes))
+            .expect("the policy is valid")
+    }
+
+    /// The engine's builder, all workers known.
+    pub fn builder(&self, cores: Cores) -> Builder {
         let placement = Placement {
             arbiter: cores.arbiter,
             ..Placement::default()
         };
-        let builder = Engine::builder(profile)
+        let builder = Engine::builder(self.profile())
             .idle(self.idle)
             .ingress_shards(self.ingress_shards)
             .slots(SLOTS)
@@ -84,19 +91,23 @@ impl Rig {
             // Two records a life.
             .feedback_ring(2 * RING)
             .placement(placement);
-        (0..WORKERS).fold(builder, |builder, id| {
-            builder.worker(Worker {
-                ranks: RANKS,
-                ..Worker::new(id)
-            })
-        })
+        workers().fold(builder, Builder::worker)
     }
 }
 
-/// Requests drawn beforehand: class, endpoint and cost uniform, each pinned to its endpoint.
-#[derive(Debug)]
-pub(super) struct Asks {
-    table: Vec<Ask>,
+/// All workers.
+pub(crate) fn workers() -> impl Iterator<Item = Worker> {
+    (0..WORKERS).map(|id| Worker {
+        ranks: RANKS,
+        ..Worker::new(id)
+    })
+}
+
+/// Requests drawn beforehand: class, endpoint and cost uniform, each pinned to its endpoint. Clones share
+/// the table.
+#[derive(Clone, Debug)]
+pub(crate) struct Asks {
+    table: Arc<[Ask]>,
     next: usize,
 }
 
@@ -108,7 +119,7 @@ struct Ask {
 }
 
 impl Asks {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut stream = Stream::new(TOKENS_MAX + 1 - TOKENS_MIN, 0, 0);
         let mut ask = || {
             let draw = stream.draw();
@@ -126,9 +137,17 @@ impl Asks {
         }
     }
 
+    /// The same requests from another one on: far from those of other numbers.
+    pub(crate) fn from(&self, number: usize) -> Self {
+        Self {
+            table: Arc::clone(&self.table),
+            next: number * 1_009,
+        }
+    }
+
     /// The next one, with a payload.
     #[inline]
-    pub(super) fn ask(&mut self, payload: u64) -> Request<'static, u64> {
+    pub(crate) fn ask<P>(&mut self, payload: P) -> Request<'static, P> {
         let ask = self.table[self.next % Stream::LEN];
         self.next += 1;
         Request {

@@ -58,6 +58,7 @@
 //! nothing extra; one above [`PAYLOAD_MAX`] does not compile: box it. What is in effect after rounding, and
 //! what a record takes, is in [`Handles::settings`], to be printed.
 
+mod admission;
 mod builder;
 mod clock;
 mod control;
@@ -68,7 +69,6 @@ mod egress;
 mod engine;
 mod idle;
 mod ingress;
-mod permit;
 pub mod placement;
 mod releases;
 mod request;
@@ -91,6 +91,7 @@ pub use tollgate_arbiter::{
 pub use tollgate_policy as policy;
 
 pub use self::core::{Core, TurnReport};
+pub use admission::{Admission, Admit, AdmitError, Courier, Permit, Requeue, Waiter};
 pub use builder::{BuildError, BuildErrors, Builder, PAYLOAD_MAX, StartError};
 pub use clock::{Clock, ManualClock};
 pub use control::{Command, Control, ControlError, Done};
@@ -99,7 +100,6 @@ pub use egress::{Closed, EgressShard, FeedbackBatch, RequeueRefused};
 pub use engine::{AdmissionByHand, Built, BuiltAdmission, ByHand, Engine, Handles, Lost};
 pub use idle::Idle;
 pub use ingress::IngressShard;
-pub use permit::{Admission, Admit, AdmitError, Courier, Permit, Requeue, Waiter};
 pub use releases::Releases;
 pub use request::{
     ALLOWED_WORKERS_MAX, InvalidRequest, Part, REQUIRED_TAINTS_MAX, Refusal, Refused, Request, Room,

@@ -105,9 +105,9 @@ fn answer(request: Request<Empty<Bytes>>) -> Ready<Result<Response<Full<Bytes>>,
     ready(Ok(response))
 }
 
-fn layer(
-    admission: &Admission,
-) -> AdmissionLayer<FromHeaders, fn(&AdmitError) -> Response<Full<Bytes>>> {
+type Respond = fn(&AdmitError) -> Response<Full<Bytes>>;
+
+fn layer(admission: &Admission) -> AdmissionLayer<FromHeaders, Respond> {
     AdmissionLayer::new(admission.clone(), FromHeaders, respond)
 }
 

@@ -14,6 +14,7 @@ use tollgate_arbiter::{Arbiter, Capacities, Options};
 use tollgate_policy::Profile;
 
 pub use self::error::{BuildError, BuildErrors, StartError};
+use crate::admission::{self, Waiter};
 use crate::clock::Clock;
 use crate::control::{Command, Control};
 use crate::core::{Core, CoreParts, Guard, InletEnds, OutletEnds, Panic};
@@ -22,7 +23,6 @@ use crate::egress::EgressEnds;
 use crate::engine::{AdmissionByHand, Built, BuiltAdmission, ByHand, Engine, Handles};
 use crate::idle::Idle;
 use crate::ingress::{IngressEnds, Slots};
-use crate::permit::{self, Waiter};
 use crate::placement::{Machine, Placement};
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -345,7 +345,7 @@ impl Builder {
         let bell = by_hand.core.tell_of_room();
         let shared = by_hand.handles.shared();
         let (ingress, egress) = (by_hand.ingress, by_hand.egress);
-        let (admission, couriers) = permit::open(shared, ingress, egress, entries, bell);
+        let (admission, couriers) = admission::open(shared, ingress, egress, entries, bell);
         Ok(AdmissionByHand {
             core: by_hand.core,
             handles: by_hand.handles,

@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::{AsRequest, Granted, PermitBody};
-use crate::permit::Passage;
+use crate::admission::Passage;
 use crate::{AdmitError, Permit};
 
 pin_project! {

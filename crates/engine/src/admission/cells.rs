@@ -9,9 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crossbeam::atomic::AtomicCell;
 use crossbeam::utils::CachePadded;
 
+/// A value, unless it is in use.
+type Slot<T> = AtomicCell<Option<Box<T>>>;
+
 /// What of `T` is not in use.
 pub(super) struct Cells<T> {
-    cells: Box<[CachePadded<AtomicCell<Option<Box<T>>>>]>,
+    cells: Box<[CachePadded<Slot<T>>]>,
 }
 
 /// By number alone: to look into a cell is to take its value out.
@@ -25,14 +28,14 @@ impl<T> fmt::Debug for Cells<T> {
 
 /// One that is in use; it goes back into its cell when this is dropped, also in a panic.
 pub(super) struct Held<'a, T> {
-    cell: &'a AtomicCell<Option<Box<T>>>,
+    cell: &'a Slot<T>,
     value: Option<Box<T>>,
 }
 
 impl<T> Cells<T> {
     pub(super) fn new(values: impl IntoIterator<Item = T>) -> Self {
         const {
-            assert!(AtomicCell::<Option<Box<T>>>::is_lock_free());
+            assert!(Slot::<T>::is_lock_free());
         };
         let cell = |value| CachePadded::new(AtomicCell::new(Some(Box::new(value))));
         Self {
