@@ -79,6 +79,11 @@ pub fn assert_none(mut findings: Vec<Finding>) {
 #[doc = include_str!("../../../README.md")]
 pub struct ReadmeExamples;
 
+/// Those for embedders.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/EMBEDDING.md")]
+pub struct EmbeddingExamples;
+
 #[cfg(test)]
 mod tests {
     use super::*;
