@@ -109,25 +109,26 @@ impl Drop for Courier {
             return;
         }
         // The engine runs on without it, and is to know: it releases what was dispatched here.
-        let desk = loop {
+        let mut desk = loop {
             if let Some(desk) = self.lobby.desks.remove(self.shard) {
                 break desk;
             }
             // Who uses it puts it back in a moment.
             std::thread::yield_now();
         };
-        drop(desk);
+        let waiters = &self.lobby.waiters;
+        desk.leave(|delivery| {
+            let mut round = Round::new(waiters);
+            round.take(&delivery);
+            round.wakers.into_iter().for_each(wake);
+        });
         self.lobby.leave();
     }
 }
 
 /// Moves some of what came out of an egress shard to the waiters, if nobody else does so now; how many.
 pub(super) fn deliver(lobby: &Lobby, shard: usize) -> Result<usize, Closed> {
-    let mut round = Round {
-        waiters: &lobby.waiters,
-        wakers: ArrayVec::new(),
-        unwanted: ArrayVec::new(),
-    };
+    let mut round = Round::new(&lobby.waiters);
     let Some(mut desk) = lobby.desks.take(shard) else {
         return Ok(0);
     };
@@ -165,7 +166,15 @@ impl Extend<Delivery<Waiter>> for Round<'_> {
     }
 }
 
-impl Round<'_> {
+impl<'a> Round<'a> {
+    fn new(waiters: &'a Waiters) -> Self {
+        Self {
+            waiters,
+            wakers: ArrayVec::new(),
+            unwanted: ArrayVec::new(),
+        }
+    }
+
     fn take(&mut self, delivery: &Delivery<Waiter>) {
         let (Waiter(index), is_wanted) = match delivery {
             Delivery::Dispatch(dispatch) => {

@@ -14,6 +14,8 @@
 //! 4. Who is invited answers: by submitting, by going away, or by asking again under its old number where
 //!    another took the room. An answer that takes no room rings, and so does the last one.
 //!
+//! 5. Once the engine takes no new requests, the usher turns away all that are in its lists.
+//!
 //! # Invariants
 //! - R1. Whoever waits for room has a note on its way, or is in a list, or is invited.
 //! - R2. A list with somebody in it is looked at after every arrival, every answer that rings, and all news.
@@ -193,6 +195,9 @@ impl Usher {
         // ORDERING: Acquire with the Release of `answer`.
         has_cause |= lobby.room.answered.swap(false, Ordering::Acquire);
         has_cause |= lobby.shared.room.has_news();
+        if self.count > 0 && lobby.shared.is_closed() {
+            return done + self.turn_away(lobby);
+        }
         if has_cause {
             done += self.look(lobby);
         }
@@ -205,6 +210,23 @@ impl Usher {
             || !lobby.room.notes.is_empty()
             || lobby.room.answered.load(Ordering::Relaxed)
             || lobby.shared.room.has_news()
+            || self.count > 0 && lobby.shared.is_closed()
+    }
+
+    /// No new requests are taken: tells some of those who wait for room; how many.
+    fn turn_away(&mut self, lobby: &Lobby) -> usize {
+        let mut told = 0;
+        for model in 0..self.lists.len() {
+            while told < PER_TURN && self.lists[model].first != NONE {
+                let first = self.lists[model].first;
+                self.remove(first);
+                told += 1;
+                if lobby.waiters.close_one(first) {
+                    lobby.waiters.waker(first).into_iter().for_each(wake);
+                }
+            }
+        }
+        told
     }
 
     /// Invites as many as there is room for; how many.

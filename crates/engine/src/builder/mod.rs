@@ -247,7 +247,7 @@ impl Builder {
 
     /// How many futures of an [`Admission`] may wait for room in the engine at one time, beside those that
     /// have a slot: 0 to 2^24, split evenly over the ingress shards. A future more is refused. Each takes
-    /// 128 bytes, as does each slot. Default 65,536; of no use to other engines.
+    /// 192 bytes, as does each slot. Default 65,536; of no use to other engines.
     pub const fn room_waiters(mut self, futures: usize) -> Self {
         self.room_waiters = futures;
         self

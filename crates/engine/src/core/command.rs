@@ -160,6 +160,10 @@ impl<P> Core<P> {
             model.touched = true;
             model.arbiter.begin_drain(drain);
         }
+        if self.tells_of_room {
+            // There will be none for those who wait for room.
+            let _ = self.hall.outlets[0].bell.ring();
+        }
     }
 
     /// Takes in everything that is in the ingress rings now, for once without a bound but theirs.

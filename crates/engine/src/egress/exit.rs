@@ -31,6 +31,8 @@ pub(crate) struct Exit<P> {
     leave: Sender<Consumer<Parcel<P>>>,
     /// That rest, once it came; its parcels last first.
     left: Option<Rest<P>>,
+    /// The engine was told that nobody receives here any more.
+    has_left: bool,
     stats: EgressStats,
 }
 
@@ -52,6 +54,7 @@ impl<P> Exit<P> {
             rest: ends.rest,
             leave: ends.leave,
             left: None,
+            has_left: false,
             stats,
         };
         (exit, ends.sleeper)
@@ -153,14 +156,20 @@ impl<P> Exit<P> {
         Ok(Some(parcel.open()))
     }
 
-    /// Drops what was not received, each by itself; the first panic of a destructor.
-    fn drop_parcels(&mut self) -> std::thread::Result<()> {
-        let mut outcome = Ok(());
+    /// Leaves the engine while it runs: hands what was not received to `each`; the arbiter does the rest,
+    /// also with what comes meanwhile.
+    pub(crate) fn leave(&mut self, mut each: impl FnMut(Delivery<P>)) {
+        self.shared.egress[self.shard].drop_handle();
+        let _ = self.shared.bell.ring();
         while let Ok(parcel) = self.ring.pop() {
-            let dropped = catch_unwind(AssertUnwindSafe(|| drop(parcel)));
-            outcome = outcome.and(dropped);
+            each(parcel.open());
         }
-        outcome
+        let (_, nothing) = RingBuffer::new(0);
+        let ring = std::mem::replace(&mut self.ring, nothing);
+        // Where the core is gone for good, it is dropped here.
+        let _ = self.leave.try_send(ring);
+        self.has_left = true;
+        let _ = self.shared.bell.ring();
     }
 }
 
@@ -210,18 +219,19 @@ fn tally<P>(stats: &mut EgressStats, parcel: &Parcel<P>, now: Nanos) {
 }
 
 impl<P> Drop for Exit<P> {
-    /// Drops what was not received, on this thread; the arbiter does the rest, also with what comes
-    /// meanwhile.
+    /// Drops what was not received on this thread, each by itself.
     fn drop(&mut self) {
-        self.shared.egress[self.shard].drop_handle();
-        let _ = self.shared.bell.ring();
-        let dropped = self.drop_parcels();
-        let (_, nothing) = RingBuffer::new(0);
-        let ring = std::mem::replace(&mut self.ring, nothing);
-        // Where the core is gone for good, it is dropped here.
-        let _ = self.leave.try_send(ring);
-        let _ = self.shared.bell.ring();
-        if let Err(panic) = dropped
+        if self.has_left {
+            return;
+        }
+        let mut outcome = Ok(());
+        self.leave(|delivery| {
+            let dropped = catch_unwind(AssertUnwindSafe(|| drop(delivery)));
+            if outcome.is_ok() {
+                outcome = dropped;
+            }
+        });
+        if let Err(panic) = outcome
             && !std::thread::panicking()
         {
             resume_unwind(panic);

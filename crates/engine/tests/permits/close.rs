@@ -42,6 +42,34 @@ fn a_stop_answers_who_waits_in_the_engine_and_who_waits_for_room() {
 }
 
 #[test]
+fn a_stop_turns_away_who_waits_for_room_before_the_drain_is_over() {
+    let built = Engine::builder(one_at_a_time())
+        .worker(Worker::new(1))
+        .slots(1)
+        .build_admission()
+        .unwrap_or_else(|errors| panic!("{errors}"));
+    let permit = block_on(built.admission.admit(Request::new(1, ()))).expect("a worker is free");
+    let tasks: Vec<_> = (0..100)
+        .map(|_| {
+            let admission = built.admission.clone();
+            std::thread::spawn(move || block_on(admission.admit(Request::new(1, ()))))
+        })
+        .collect();
+    while built.admission.waiting_for_room(FIRST) < 100 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let control = built.engine.control();
+    control.stop(Duration::from_secs(3_600)).expect("it runs");
+    for task in tasks {
+        let end = task.join().expect("a task does not panic");
+        let error = end.expect_err("nothing new is taken in");
+        assert_eq!(error, AdmitError::Refused(Refusal::Closed));
+    }
+    drop(permit);
+    built.engine.join().expect("nothing panicked");
+}
+
+#[test]
 fn what_was_never_taken_in_is_told_so() {
     let hand = Hand::new(open(), |builder| builder);
     let task = Task::begun(hand.admission.admit(Request::new(1, ())));
@@ -152,9 +180,13 @@ fn a_courier_that_is_dropped_is_a_lost_egress_shard() {
     let task = Task::begun(hand.admission.admit(Request::new(1, ())));
     hand.settle();
     let permit = task.end().expect("a worker is free");
+    let delivered = Task::begun(hand.admission.admit(Request::new(1, ())));
+    hand.core.turn(hand.handles.clock().now());
+    // A dispatch is in its ring.
     drop(hand.couriers.remove(0));
     hand.settle();
-    drop(permit);
+    let late = delivered.end();
+    drop((permit, late));
     assert_eq!(hand.counts(), (0, 0));
     // The other one delivers for both.
     let task = Task::begun(hand.admission.admit(Request::new(1, ())));
