@@ -26,13 +26,16 @@
 
 mod event;
 mod explanation;
+mod journal;
 mod op;
 mod parse;
+mod parse_journal;
 mod session;
 mod state;
 
 pub use event::{Event, FailReason, Lane, LimitKind, Subject, settle_order};
 pub use explanation::{ClassTrace, Explanation, HeadTrace, WaitsFor};
+pub use journal::{Amendment, Decided, Intake, JOURNAL_VERSION, JournalOp, PolicyText, Restore};
 pub use op::{Endpoint, HINTS_MAX, Hint, Op, OpName, RANKS_MAX, Submission, WorkerRecord};
 pub use parse::OpError;
 pub use session::Session;

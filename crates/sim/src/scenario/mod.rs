@@ -8,6 +8,7 @@
 //! what every class was worth, what the selection did with it, and what each waiting head waits for.
 
 mod explain;
+mod journal;
 mod machine;
 mod names;
 mod runner;
@@ -18,5 +19,7 @@ mod tests;
 mod translate;
 mod wait_trace;
 
+pub(crate) use journal::parse_ticket;
 pub use machine::{ArbiterMachine, CLASSES_MAX, MachineOptions};
 pub use runner::{LINE_BYTES_MAX, RunError, Runner, Verdict};
+pub(crate) use translate::{fail_reason, hint_of, limit_kind_of};
