@@ -25,6 +25,7 @@ impl Profile {
     /// # Ok::<(), tollgate_policy::PolicyErrors>(())
     /// ```
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "a string takes everything")]
     pub fn to_file(&self) -> String {
         let mut text = String::new();
         self.write(&mut text).expect("a string takes everything");

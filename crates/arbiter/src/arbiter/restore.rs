@@ -54,6 +54,7 @@ impl<P> Arbiter<P> {
         arbiter.restore_activity(checkpoint);
         arbiter.settle_pools();
         arbiter.restore_requests(checkpoint, payload)?;
+        arbiter.check_counters(checkpoint)?;
         arbiter.restore_turns(checkpoint)?;
         arbiter.next_seq = checkpoint.next_intake;
         arbiter.dispatches = checkpoint.dispatches;
@@ -134,6 +135,9 @@ impl<P> Arbiter<P> {
             let name = &saved.policy.name;
             let policy = profile.classes().iter().find(|policy| policy.name == *name);
             let quantum = policy.map_or(saved.policy.quantum, |policy| policy.quantum);
+            if quantum == 0 {
+                return Err(wrong("ring", at, "its quantum is 0"));
+            }
             self.ring.join(class.0, quantum);
         }
         if left.is_empty() {
@@ -243,6 +247,38 @@ impl<P> Arbiter<P> {
                     self.restore_booking(slot, &booking);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Counters go down when a dispatch is taken back, and others only up.
+    fn check_counters(&self, checkpoint: &Checkpoint) -> Result<(), RestoreError> {
+        const MAX: u64 = u64::MAX / 2;
+        for (at, saved) in checkpoint.classes.iter().enumerate() {
+            let mine = checkpoint
+                .requests
+                .iter()
+                .filter(|request| request.booking.is_some() && request.class == saved.index);
+            let costs = mine.map(|request| u64::from(request.snapshot.cost()));
+            let (count, cost) = costs.fold((0, 0), |(n, sum), cost| (n + 1, sum + cost));
+            let counters = saved.counters;
+            if counters.dispatched < count || counters.charged_tokens < cost {
+                return Err(wrong(
+                    "class",
+                    at,
+                    "it has dispatched less than what is outstanding",
+                ));
+            }
+        }
+        let numbers = [
+            checkpoint.next_intake,
+            checkpoint.dispatches,
+            checkpoint.generation,
+            checkpoint.stale_events,
+            checkpoint.unknown_names,
+        ];
+        if numbers.into_iter().any(|number| number > MAX) {
+            return Err(wrong("number", 0, "larger than an arbiter counts"));
         }
         Ok(())
     }

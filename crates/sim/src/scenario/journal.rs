@@ -129,6 +129,17 @@ impl ArbiterMachine {
         self.learn_class_names();
     }
 
+    /// Whether there is such an egress group.
+    pub(super) fn check_group(&self, group: u16) -> Result<(), String> {
+        let groups = self.arbiter.capacities().egress_groups;
+        if group < groups {
+            return Ok(());
+        }
+        Err(format!(
+            "field `group` is {group}; it must be below {groups}"
+        ))
+    }
+
     /// Sets the time and nothing else (S11.1).
     pub fn set_time(&mut self, now: Nanos) {
         self.arbiter.set_time(now);
