@@ -68,6 +68,7 @@ mod egress;
 mod engine;
 mod idle;
 mod ingress;
+mod journal;
 pub mod placement;
 mod releases;
 mod request;
@@ -81,8 +82,8 @@ mod worker;
 
 pub use tollgate_arbiter::{
     ClassIndex, ClassState, CostSnapshot, Endpoint, EndpointIndex, EndpointState, EntryState,
-    FailReason, Full, HeadState, Hint, LaneState, LimitKind, Nanos, Outcome, Rejection, Resource,
-    State, WorkerError, WorkerId, selector,
+    FailReason, Full, HeadState, Hint, LaneState, LimitKind, Nanos, Outcome, OwnSelector,
+    Rejection, Resource, State, WorkerError, WorkerId, selector,
 };
 /// Policies: reading, checking and building them.
 pub use tollgate_policy as policy;
@@ -96,6 +97,7 @@ pub use egress::{Closed, EgressShard, FeedbackBatch, RequeueRefused};
 pub use engine::{Built, ByHand, Engine, Handles, Lost};
 pub use idle::Idle;
 pub use ingress::IngressShard;
+pub use journal::{JOURNAL_BYTES_MAX, JOURNAL_BYTES_MIN, Journal};
 pub use releases::Releases;
 pub use request::{
     ALLOWED_WORKERS_MAX, InvalidRequest, Part, REQUIRED_TAINTS_MAX, Refusal, Refused, Request, Room,
