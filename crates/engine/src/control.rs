@@ -49,7 +49,7 @@ pub(crate) struct Registry {
     fresh_names: Vec<Arc<str>>,
     /// Journals that nobody took before the engine closed, on their way and here.
     left: Receiver<Box<Recorder>>,
-    journals: Vec<Box<Recorder>>,
+    journals: Vec<Journal>,
 }
 
 /// A control call in words.
@@ -609,12 +609,12 @@ impl ControlDesk {
 impl Registry {
     /// The journal of a model that a closed core has left.
     fn left_journal(&mut self, model: ModelIndex) -> Option<Journal> {
-        self.journals.extend(self.left.try_iter());
+        self.journals.extend(self.left.try_iter().map(Journal::new));
         let at = self
             .journals
             .iter()
-            .position(|left| left.model() == model.at())?;
-        Some(Journal::new(self.journals.swap_remove(at)))
+            .position(|left| left.model() == model)?;
+        Some(self.journals.swap_remove(at))
     }
 }
 

@@ -8,6 +8,7 @@ use tollgate_policy::Profile;
 
 use super::letters::Fence;
 use super::{Core, Retiring};
+use crate::ModelIndex;
 use crate::control::{Command, Control, ControlError, Done, Order, Reply};
 use crate::journal::{Journal, Start};
 
@@ -74,7 +75,7 @@ impl<P> Core<P> {
         }
         let at = order.command.model().map_or(0, |model| model.at());
         match order.command {
-            Command::StartJournal { .. } => return self.start_journal(at, order),
+            Command::StartJournal { model, .. } => return self.start_journal(model, order),
             Command::TakeJournal { .. } => {
                 let journal = self.models[at].journal.take().map(Journal::new);
                 return Ok(Done::Journal(journal));
@@ -90,8 +91,12 @@ impl<P> Core<P> {
     }
 
     /// Begins a capture. The buffer was allocated by the caller; the checkpoint is made here.
-    fn start_journal(&mut self, at: usize, order: &mut Order) -> Result<Done, ControlError> {
-        let model = &mut self.models[at];
+    fn start_journal(
+        &mut self,
+        index: ModelIndex,
+        order: &mut Order,
+    ) -> Result<Done, ControlError> {
+        let model = &mut self.models[index.at()];
         if model.journal.is_some() {
             return Err(ControlError::JournalRuns);
         }
@@ -107,7 +112,7 @@ impl<P> Core<P> {
             }
         };
         recorder.begin(Box::new(Start {
-            model: at,
+            model: index,
             places: self.shared.places,
             profile: Arc::clone(model.arbiter.profile()),
             capacities: model.arbiter.capacities(),

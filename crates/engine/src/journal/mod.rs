@@ -69,7 +69,7 @@ impl Journal {
     /// Whose it is.
     #[must_use]
     pub fn model(&self) -> ModelIndex {
-        ModelIndex(u8::try_from(self.0.model()).expect("at most 256 models"))
+        self.0.model()
     }
 
     /// The capture ended because there was no room for another record; what came later is not in it.

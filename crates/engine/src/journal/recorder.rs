@@ -12,6 +12,7 @@ use tollgate_arbiter::{
 };
 use tollgate_policy::Profile;
 
+use crate::ModelIndex;
 use crate::control::Command;
 use crate::ticket::PlaceMap;
 
@@ -59,7 +60,7 @@ pub(super) const HAS_ALLOW: u64 = 1 << 4;
 /// Where a capture began.
 #[derive(Clone, Debug)]
 pub(crate) struct Start {
-    pub(crate) model: usize,
+    pub(crate) model: ModelIndex,
     pub(crate) places: PlaceMap,
     pub(crate) profile: Arc<Profile>,
     pub(crate) capacities: Capacities,
@@ -112,7 +113,7 @@ impl Recorder {
             .expect("a capture has begun before it ends")
     }
 
-    pub(crate) fn model(&self) -> usize {
+    pub(super) fn model(&self) -> ModelIndex {
         self.start().model
     }
 
@@ -180,11 +181,11 @@ impl Recorder {
             self.at(now);
         }
         let has_jump = request.priority_jump.to_bits() != 0;
-        let flags = HAS_PIN * u64::from(request.pin.is_some())
-            | HAS_DEADLINE * u64::from(request.deadline.is_some())
-            | HAS_JUMP * u64::from(has_jump)
-            | MAY_WAIT * u64::from(request.may_wait)
-            | HAS_ALLOW * u64::from(request.allow.is_some());
+        let flags = (HAS_PIN * u64::from(request.pin.is_some()))
+            | (HAS_DEADLINE * u64::from(request.deadline.is_some()))
+            | (HAS_JUMP * u64::from(has_jump))
+            | (MAY_WAIT * u64::from(request.may_wait))
+            | (HAS_ALLOW * u64::from(request.allow.is_some()));
         let head = flags | u64::from(class) << 8;
         let body = [
             word_of(ticket),

@@ -72,7 +72,7 @@ fn restore(start: &Start) -> Value {
     let mut fields = json!({
         "op": "restore",
         "version": VERSION,
-        "model": start.model,
+        "model": start.model.0,
         "policy": start.profile.to_file(),
         "queue_threshold": fraction(start.profile.queue_threshold()),
         "slots": capacities.slots,
@@ -196,7 +196,7 @@ fn some<T: Into<Value>>(list: Vec<T>) -> Option<Vec<T>> {
 impl Start {
     /// What a request is called: its place in the engine, and its generation.
     fn name(&self, ticket: Ticket) -> String {
-        self.places.to_engine(self.model, ticket).to_string()
+        self.places.to_engine(self.model.at(), ticket).to_string()
     }
 
     fn restore_request(&self, saved: &RequestCheckpoint) -> Value {
