@@ -179,7 +179,7 @@ fn tell_outcome(replayed: Replayed) -> ExitCode {
             "the journal is damaged at line {lines}; {decisions} decisions before it were as it says"
         )),
         Outcome::NoJournal => bad_input(
-            "the operations are no journal, which begins with `restore`: give their policy by \
+            "error: the operations are no journal, which begins with `restore`: give their policy by \
              --policy FILE",
         ),
     }

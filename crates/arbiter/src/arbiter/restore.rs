@@ -235,7 +235,12 @@ impl<P> Arbiter<P> {
         checkpoint: &Checkpoint,
         mut payload: impl FnMut(Ticket) -> P,
     ) -> Result<(), RestoreError> {
+        let mut least = 0;
         for (at, saved) in checkpoint.requests.iter().enumerate() {
+            if saved.intake < least || saved.intake >= checkpoint.next_intake {
+                return Err(wrong("request", at, "its intake number is out of order"));
+            }
+            least = saved.intake + 1;
             let mut entry = self.restore_entry(at, saved)?;
             let slot = saved.ticket.slot.0;
             match saved.booking {
@@ -417,6 +422,10 @@ impl<P> Arbiter<P> {
         for (at, &(slot, intake)) in closing.slots.iter().enumerate() {
             if slot.at() >= self.slab.len() || self.impatient.len() == self.slab.len() {
                 return Err(wrong("gathered slot", at, "there is no such slot"));
+            }
+            let seq = self.lanes.order.seq[slot.at()];
+            if self.slab[slot.0].stage() != Stage::Vacant && seq != intake {
+                return Err(wrong("gathered slot", at, "its intake number is another"));
             }
             self.lanes.order.seq[slot.at()] = intake;
             self.put_by_intake(slot.0);

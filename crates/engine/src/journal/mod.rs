@@ -8,6 +8,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`control`] | the calls that begin and end it |
 //! | [`recorder`] | the buffer, and how a record is written and read |
 //! | [`write`] | records as lines |
 //!
@@ -19,6 +20,7 @@
 //!   holds the core while it is made.
 //! - J4. No payload is recorded.
 
+mod control;
 pub(crate) mod recorder;
 mod write;
 
@@ -26,6 +28,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+pub(crate) use self::control::buffer;
 pub(crate) use self::recorder::{Recorder, Start};
 use crate::ModelIndex;
 
