@@ -52,6 +52,10 @@
 //! [`Engine::builder`] wants; [`policy::Profile::synthetic`], as above, is one class without limits. The
 //! name of a dispatch's class is that of the class with the same index in [`Stats::read`](stats::Stats::read).
 //!
+//! # Why it went that way
+//! [`Control::start_journal`] captures what a model's arbiter takes in and decides, in a bounded buffer; the
+//! [`Journal`] that comes of it is replayed and explained by `tollgate scenario`.
+//!
 //! # Room and sizes
 //! A submission that finds no room comes back as [`Refusal::Full`], and nothing tells when there is room
 //! again: try again when something was received, or refuse the caller. A payload of up to 16 bytes costs

@@ -176,6 +176,35 @@ fn several_egress_shards_see_their_own_part_of_what_is_replayed() {
     }
 }
 
+#[test]
+fn the_loss_of_an_egress_shard_is_replayed() {
+    for seed in 301..=306 {
+        let mut run = Run::new(seed, 3, Some(1 << 24));
+        (0..200).for_each(|_| run.step());
+        run.lose_a_shard();
+        (0..200).for_each(|_| run.step());
+        run.finish();
+        for model in 0..MODELS {
+            let journal = take(&mut run, model);
+            let mut file = Vec::new();
+            journal.write(&mut file).expect("memory takes everything");
+            let file = String::from_utf8(file).expect("it is text");
+            assert!(
+                file.contains(r#"{"op":"abandon","group":2,"#),
+                "seed {seed}"
+            );
+            let (_, replayed) = replay(&journal);
+            let delivered = (0..3).flat_map(|shard| of_model(&run, shard, model));
+            for words in delivered {
+                assert!(
+                    replayed.contains(&words),
+                    "seed {seed}, model {model}: {words}"
+                );
+            }
+        }
+    }
+}
+
 fn shard_of(words: &str) -> Option<u64> {
     let worker = words.split("dispatched [").nth(1)?.split(',').next()?;
     worker.parse::<u64>().ok().map(|worker| worker % 3)
@@ -334,7 +363,7 @@ fn a_model_with_a_selector_of_its_own_has_no_journal() {
         .build_by_hand::<u64>();
     let errors = errors.map(drop).expect_err("too small").to_string();
     assert!(
-        errors.contains("between 4096 and 68719476736 bytes, not 1"),
+        errors.contains("journal must be between 4096 and 68719476736, not 1"),
         "{errors}"
     );
 }

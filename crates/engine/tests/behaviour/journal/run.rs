@@ -139,7 +139,7 @@ impl Run {
             self.turn();
         }
         // A shard that is not looked at for a while fills its ring.
-        for shard in 0..self.delivered.len() {
+        for shard in 0..self.hands.egress.len() {
             if self.dice.roll(3) > 0 {
                 self.receive(shard);
             }
@@ -285,6 +285,13 @@ impl Run {
         }
     }
 
+    /// The last egress shard is dropped, with what it had in hand.
+    pub(super) fn lose_a_shard(&mut self) {
+        self.hands.egress.pop();
+        let left = self.hands.egress.len();
+        self.running.retain(|&(shard, _)| shard < left);
+    }
+
     fn feed_back(&mut self) {
         let releases = self.hands.handles.releases();
         while self.running.len() > 20 || !self.running.is_empty() && self.dice.roll(4) > 0 {
@@ -315,14 +322,14 @@ impl Run {
             self.now += 100_000;
             self.hand.set(Nanos(self.now));
             self.turn();
-            for shard in 0..self.delivered.len() {
+            for shard in 0..self.hands.egress.len() {
                 if self.dice.roll(3) > 0 {
                     self.receive(shard);
                 }
             }
             self.feed_back();
         }
-        for shard in 0..self.delivered.len() {
+        for shard in 0..self.hands.egress.len() {
             self.receive(shard);
         }
     }
