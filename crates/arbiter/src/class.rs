@@ -105,6 +105,24 @@ impl Class {
         self.queue_timeout = policy.queue_timeout_ms.map(Nanos::from_millis);
     }
 
+    /// Its settings as those of an explicit class of a policy.
+    pub(crate) fn settings(&self, quantum: u64) -> ClassPolicy {
+        ClassPolicy {
+            order: self.order,
+            prefill_busy_threshold: self.threshold,
+            prefill_busy_threshold_frac: self.threshold_frac,
+            busy_worker_ratio: self.busy_ratio,
+            request_queue_limit_per_worker: self.limits[0],
+            raw_isl_token_queue_limit_per_worker: self.limits[1],
+            cached_token_queue_limit_per_worker: self.limits[2],
+            queue_timeout_ms: self.queue_timeout.map(|timeout| match timeout {
+                Nanos::MAX => u64::MAX,
+                Nanos(nanos) => nanos / 1_000_000,
+            }),
+            ..ClassPolicy::explicit(&self.name, quantum)
+        }
+    }
+
     /// Nothing of it waits or runs.
     pub(crate) const fn is_idle(&self) -> bool {
         self.usage[0] == 0 && self.outstanding == 0

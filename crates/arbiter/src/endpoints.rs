@@ -151,6 +151,11 @@ impl Endpoints {
         }
     }
 
+    /// Known workers, by id.
+    pub(crate) fn workers(&self) -> &[Worker] {
+        &self.workers
+    }
+
     pub(crate) fn worker_count(&self) -> u64 {
         self.workers.len() as u64
     }
@@ -315,6 +320,11 @@ impl Endpoints {
         *full_words += full;
         let bit = (!words[*full_words] & members).trailing_zeros();
         let number = u32::try_from(*full_words * 64).expect("bounded by ENDPOINTS_MAX") + bit;
+        self.take(number, group, endpoint);
+        number
+    }
+
+    fn take(&mut self, number: u32, group: usize, endpoint: Endpoint) {
         self.taken.set(0, number, true);
         self.taken_count[group] += 1;
         self.reach = self.reach.max(number + 1);
@@ -330,7 +340,6 @@ impl Endpoints {
         self.by_identity.insert(at, (endpoint, number));
         let place = self.place_of(endpoint);
         self.shortcut[place] = number;
-        number
     }
 
     /// Makes an endpoint unknown: bookings, load, `shut` and last use are forgotten (S9.3).
@@ -379,6 +388,27 @@ impl Endpoints {
         self.taken_count[group] -= 1;
         let full_words = &mut self.full_words[group];
         *full_words = (*full_words).min(number as usize / 64);
+    }
+
+    /// Takes a number for an endpoint that is not known yet, for a state that is restored: its
+    /// incarnation is 1. False if the number or the endpoint has one already, or the number belongs to
+    /// another egress group.
+    pub(crate) fn place(&mut self, number: u32, endpoint: Endpoint) -> bool {
+        let group = self.groups.of_worker(endpoint.worker);
+        let is_possible = (number as usize) < self.slots.len()
+            && self.groups.of(number) == group
+            && self.groups.place(number) < self.groups.per_group();
+        if !is_possible || self.taken.get(0, number) || self.number(endpoint).is_some() {
+            return false;
+        }
+        self.take(number, group, endpoint);
+        self.slots[number as usize].incarnation = 1;
+        true
+    }
+
+    /// Whether a number is taken.
+    pub(crate) fn is_taken(&self, number: u32) -> bool {
+        (number as usize) < self.slots.len() && self.taken.get(0, number)
     }
 
     /// How many references requests hold.

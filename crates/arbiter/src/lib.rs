@@ -23,6 +23,7 @@
 mod arbiter;
 mod bits;
 mod capacity;
+mod checkpoint;
 mod class;
 mod deadline;
 mod drr;
@@ -48,6 +49,7 @@ mod worker;
 
 pub use arbiter::{Arbiter, Options, Reloaded, TurnBudget, TurnReport};
 pub use capacity::*;
+pub use checkpoint::*;
 pub use event::*;
 pub use ids::*;
 pub use refusal::*;

@@ -12,7 +12,7 @@ use crate::{SlotIndex, Ticket};
 /// pool.put(first);
 /// assert_ne!(pool.take(), Some(first), "the slot returns as another use");
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SlotPool {
     generations: Vec<u32>,
     free: Vec<u32>,

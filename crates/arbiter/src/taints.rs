@@ -79,6 +79,14 @@ impl Taints {
         }
     }
 
+    /// The names of bits that are in use, in order.
+    pub(crate) fn names(&self, bits: u128) -> Vec<Box<str>> {
+        let names = ones(words(bits)).map(|bit| self.names[bit as usize].clone());
+        let mut names: Vec<_> = names.collect();
+        names.sort_unstable();
+        names
+    }
+
     /// How many names are in use.
     pub(crate) fn in_use(&self) -> usize {
         self.refs.iter().filter(|&&refs| refs > 0).count()

@@ -5,10 +5,13 @@ use std::ops::DerefMut;
 use std::sync::{Arc, PoisonError, TryLockError};
 
 use crossbeam_channel::{Receiver, Sender};
-use tollgate_arbiter::{ClassIndex, Endpoint, Full, Nanos, State, WorkerError, WorkerId};
+use tollgate_arbiter::{
+    ClassIndex, Endpoint, Full, Nanos, OwnSelector, State, WorkerError, WorkerId,
+};
 use tollgate_policy::Profile;
 
 use crate::directory::{TAINT_NAMES_MAX, TaintNames, View};
+use crate::journal::{self, JOURNAL_BYTES_MAX, JOURNAL_BYTES_MIN, Journal, Recorder};
 use crate::shared::Shared;
 use crate::stats::Stats;
 use crate::{Closed, ModelIndex, Worker};
@@ -44,6 +47,9 @@ pub(crate) struct Registry {
     names: TaintNames,
     /// Names that the core has not been told yet, in the order of their numbers.
     fresh_names: Vec<Arc<str>>,
+    /// Journals that nobody took before the engine closed, on their way and here.
+    left: Receiver<Box<Recorder>>,
+    journals: Vec<Journal>,
 }
 
 /// A control call in words.
@@ -111,6 +117,18 @@ pub enum Command {
         /// How long.
         drain: Nanos,
     },
+    /// Begins to capture what a model's arbiter takes in and decides.
+    StartJournal {
+        /// Of which model.
+        model: ModelIndex,
+        /// The size of the buffer.
+        capacity_bytes: usize,
+    },
+    /// Ends a capture and hands it out.
+    TakeJournal {
+        /// Of which model.
+        model: ModelIndex,
+    },
     /// Copies the whole state.
     Snapshot {
         /// Of which model.
@@ -132,6 +150,8 @@ pub enum Done {
     },
     /// The state.
     State(Box<State>),
+    /// What was captured; `None` if nothing was.
+    Journal(Option<Journal>),
 }
 
 /// Why a control call has no effect.
@@ -164,6 +184,22 @@ pub enum ControlError {
         TAINT_NAMES_MAX
     )]
     TaintNames,
+    /// The buffer of a journal is too small or too large.
+    #[error(
+        "a journal's buffer must have between {} and {} bytes, not {found}",
+        JOURNAL_BYTES_MIN,
+        JOURNAL_BYTES_MAX
+    )]
+    JournalBytes {
+        /// The size given.
+        found: usize,
+    },
+    /// A journal of this model is captured already, or has not been taken since.
+    #[error("a journal of this model has been started and not been taken")]
+    JournalRuns,
+    /// A journal cannot begin: the model's workers are chosen by a selector of the embedder's own.
+    #[error(transparent)]
+    OwnSelector(#[from] OwnSelector),
 }
 
 /// A command on its way to the core, with what the core needs to carry it out.
@@ -176,6 +212,8 @@ pub(crate) struct Order {
     pub(crate) version: u64,
     /// For a reload: room for the classes of the profile.
     pub(crate) class_of: Vec<ClassIndex>,
+    /// For the start of a journal: its buffer.
+    pub(crate) recorder: Option<Box<Recorder>>,
 }
 
 /// The core's answer; the order comes back, so that the caller drops it.
@@ -198,6 +236,8 @@ impl Command {
             | Self::SetAvailable { model, .. }
             | Self::SetTaints { model, .. }
             | Self::Reload { model, .. }
+            | Self::StartJournal { model, .. }
+            | Self::TakeJournal { model }
             | Self::Snapshot { model, .. } => Some(*model),
             Self::Stop { .. } => None,
         }
@@ -230,12 +270,15 @@ impl Control {
         shared: Arc<Shared>,
         commands: Sender<Order>,
         replies: Receiver<Reply>,
+        left: Receiver<Box<Recorder>>,
         stats: Stats,
     ) -> Self {
         let registry = Registry {
             replies,
             names: TaintNames::default(),
             fresh_names: Vec::new(),
+            left,
+            journals: Vec::new(),
         };
         let desk = ControlDesk {
             shared,
@@ -376,7 +419,7 @@ impl Control {
         }
     }
 
-    fn apply(&self, command: Command) -> Result<(), ControlError> {
+    pub(crate) fn apply(&self, command: Command) -> Result<(), ControlError> {
         self.call(command).map(|_| ())
     }
 
@@ -434,6 +477,11 @@ impl ControlDesk {
         carry: impl FnOnce(&Self, &Receiver<Reply>, Order) -> Result<Reply, ControlError>,
     ) -> Result<Done, ControlError> {
         if self.shared.bell.is_gone() {
+            if let Command::TakeJournal { model } = command
+                && let Some(left) = registry.left_journal(model)
+            {
+                return Ok(Done::Journal(Some(left)));
+            }
             return Err(self.shared.why_closed().into());
         }
         let models = self.shared.directory.len();
@@ -451,11 +499,14 @@ impl ControlDesk {
             replies,
             names,
             fresh_names,
+            ..
         } = registry;
+        let recorder = journal::buffer(&command)?;
         let view = self.view_after(&command, names, fresh_names)?;
         let order = Order {
             version: view.as_ref().map_or(0, |view| view.version),
             class_of: room_for_classes(&command),
+            recorder,
             command,
             fresh_names: std::mem::take(fresh_names),
         };
@@ -497,6 +548,8 @@ impl ControlDesk {
             Command::SetLoad { .. }
             | Command::SetOverloaded { .. }
             | Command::Stop { .. }
+            | Command::StartJournal { .. }
+            | Command::TakeJournal { .. }
             | Command::Snapshot { .. } => return Ok(None),
         };
         Ok(Some(changed))
@@ -510,6 +563,18 @@ impl ControlDesk {
                 .set_names(model, names.map(|(&class, policy)| (class, &*policy.name)));
         }
         self.shared.directory.publish(model, view);
+    }
+}
+
+impl Registry {
+    /// The journal of a model that a closed core has left.
+    fn left_journal(&mut self, model: ModelIndex) -> Option<Journal> {
+        self.journals.extend(self.left.try_iter().map(Journal::new));
+        let at = self
+            .journals
+            .iter()
+            .position(|left| left.model() == model)?;
+        Some(self.journals.swap_remove(at))
     }
 }
 

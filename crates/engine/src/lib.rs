@@ -52,6 +52,10 @@
 //! [`Engine::builder`] wants; [`policy::Profile::synthetic`], as above, is one class without limits. The
 //! name of a dispatch's class is that of the class with the same index in [`Stats::read`](stats::Stats::read).
 //!
+//! # Why it went that way
+//! [`Control::start_journal`] captures what a model's arbiter takes in and decides, in a bounded buffer; the
+//! [`Journal`] that comes of it is replayed and explained by `tollgate scenario`.
+//!
 //! # Room and sizes
 //! A submission that finds no room comes back as [`Refusal::Full`], and nothing tells when there is room
 //! again: try again when something was received, or refuse the caller. A payload of up to 16 bytes costs
@@ -69,6 +73,7 @@ mod egress;
 mod engine;
 mod idle;
 mod ingress;
+mod journal;
 pub mod placement;
 mod releases;
 mod request;
@@ -84,8 +89,8 @@ mod worker;
 
 pub use tollgate_arbiter::{
     ClassIndex, ClassState, CostSnapshot, Endpoint, EndpointIndex, EndpointState, EntryState,
-    FailReason, Full, HeadState, Hint, LaneState, LimitKind, Nanos, Outcome, Rejection, Resource,
-    State, WorkerError, WorkerId, selector,
+    FailReason, Full, HeadState, Hint, LaneState, LimitKind, Nanos, Outcome, OwnSelector,
+    Rejection, Resource, State, WorkerError, WorkerId, selector,
 };
 /// Policies: reading, checking and building them.
 pub use tollgate_policy as policy;
@@ -100,6 +105,7 @@ pub use egress::{Closed, EgressShard, FeedbackBatch, RequeueRefused};
 pub use engine::{AdmissionByHand, Built, BuiltAdmission, ByHand, Engine, Handles, Lost};
 pub use idle::Idle;
 pub use ingress::IngressShard;
+pub use journal::{JOURNAL_BYTES_MAX, JOURNAL_BYTES_MIN, Journal};
 pub use releases::Releases;
 pub use request::{
     ALLOWED_WORKERS_MAX, InvalidRequest, Part, REQUIRED_TAINTS_MAX, Refusal, Refused, Request, Room,

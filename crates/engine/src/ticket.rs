@@ -1,5 +1,7 @@
 //! Handles: which submission, which dispatch of it, which model.
 
+use std::fmt;
+
 use tollgate_arbiter::{SlotIndex, Ticket as ArbiterTicket};
 
 /// Which model of an engine: 0 is the one that the builder began with, the others follow in the order
@@ -20,6 +22,13 @@ impl ModelIndex {
 pub struct Ticket {
     pub(crate) place: Place,
     pub(crate) generation: u32,
+}
+
+/// As journals call it: place and generation, `place.generation`.
+impl fmt::Display for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.place.0, self.generation)
+    }
 }
 
 /// One dispatch of one submission: what feedback refers to (S9.3).

@@ -1,20 +1,23 @@
 //! After the engine is built, requests allocate nothing: a million of them with cancels, expiries,
-//! requeues, hints, allow-lists and taints, through rings that overflow into the mail. A program of its
-//! own, since it counts the allocations of the whole process.
+//! requeues, hints, allow-lists and taints, through rings that overflow into the mail; then others while
+//! a journal is captured, until its buffer is full and beyond. A program of its own, since it counts the allocations of the whole process.
 
 use std::alloc::System;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tollgate::policy::{Bucket, ClassPolicy, OrderPolicy, Profile, ProfileSpec};
 use tollgate::{
-    Clock, Core, Delivery, EgressShard, Endpoint, Engine, Hint, IngressShard, ManualClock, Nanos,
-    Releases, Request, Ticket, Worker, WorkerId,
+    Clock, Command, Control, Core, Delivery, Done, EgressShard, Endpoint, Engine, Hint,
+    IngressShard, ManualClock, ModelIndex, Nanos, Releases, Request, Ticket, Worker, WorkerId,
 };
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const REQUESTS: u64 = 1_000_000;
+/// More requests than a journal of so many bytes has room for.
+const CAPTURED: u64 = 200_000;
+const JOURNAL_BYTES: usize = 1 << 23;
 const WORKERS: u64 = 16;
 const FAMILIES: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -208,6 +211,36 @@ fn s12_requests_allocate_nothing_after_the_build() {
     assert!(counters(|class| class.counters.cancelled) > 1_000);
     assert!(counters(|class| class.counters.expired) > 1_000);
     assert!(stats.core.letters > 1_000);
+    captured_requests_allocate_nothing(&mut run, &built.handles.control());
+}
+
+fn captured_requests_allocate_nothing(run: &mut Run, control: &Control) {
+    let model = ModelIndex(0);
+    let start = Command::StartJournal {
+        model,
+        capacity_bytes: JOURNAL_BYTES,
+    };
+    run.core.execute(control, start).expect("it can begin");
+    let region = Region::new(ALLOCATOR);
+    run.work(CAPTURED);
+    let change = region.change();
+    assert_eq!(
+        (
+            change.allocations,
+            change.reallocations,
+            change.deallocations
+        ),
+        (0, 0, 0),
+        "{change:?}"
+    );
+    let taken = run.core.execute(control, Command::TakeJournal { model });
+    let Ok(Done::Journal(Some(journal))) = taken else {
+        panic!("it was captured, not {taken:?}");
+    };
+    assert!(
+        journal.is_full() && journal.bytes() > JOURNAL_BYTES / 2,
+        "{journal:?}"
+    );
 }
 
 fn main() {

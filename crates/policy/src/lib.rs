@@ -30,6 +30,7 @@ mod rules;
 mod schema;
 mod suggest;
 mod warnings;
+mod write;
 mod yaml;
 
 pub use error::{PolicyError, PolicyErrors, PolicyWarning, Position};

@@ -15,6 +15,8 @@
 //! | [`reload`] | another policy (S3.7) |
 //! | [`inspect`] | the whole state, and the invariants |
 //! | [`gauges`] | figures for a metrics board |
+//! | [`save`] | a checkpoint of everything |
+//! | [`restore`] | an arbiter out of a checkpoint |
 
 mod egress;
 mod feedback;
@@ -22,6 +24,8 @@ mod gauges;
 mod inspect;
 mod reload;
 mod remove;
+mod restore;
+mod save;
 mod select;
 mod settle;
 mod stop;

@@ -178,7 +178,7 @@ impl<P> Arbiter<P> {
             .unwrap_or(0)
     }
 
-    fn count_draining(&self) -> u32 {
+    pub(super) fn count_draining(&self) -> u32 {
         let draining = self
             .table
             .iter()

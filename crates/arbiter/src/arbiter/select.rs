@@ -73,6 +73,17 @@ impl<P> Arbiter<P> {
     /// answers at a drain's end (S11.3): until all are given, nothing is dispatched, and the report
     /// says [`more`](TurnReport::more).
     pub fn turn(&mut self, budget: TurnBudget, sink: &mut impl Sink<P>) -> TurnReport {
+        self.turn_watched(budget, sink, |_| {})
+    }
+
+    /// The same, showing `before` the arbiter before each selection, its sweep done: for explanations.
+    #[inline]
+    pub fn turn_watched(
+        &mut self,
+        budget: TurnBudget,
+        sink: &mut impl Sink<P>,
+        mut before: impl FnMut(&Self),
+    ) -> TurnReport {
         let mut report = TurnReport::default();
         let mut removals = budget.removals;
         self.end_drain(&mut removals, sink);
@@ -87,6 +98,7 @@ impl<P> Arbiter<P> {
                 report.more = true;
                 break;
             }
+            before(self);
             if !self.select_swept(sink) {
                 report.dry = true;
                 break;

@@ -124,7 +124,7 @@ impl<P> Arbiter<P> {
     }
 
     /// Adds a slot to the heap by intake number.
-    fn put_by_intake(&mut self, slot: u32) {
+    pub(super) fn put_by_intake(&mut self, slot: u32) {
         let seq = &self.lanes.order.seq;
         let heap = &mut self.impatient;
         let mut place = heap.len();

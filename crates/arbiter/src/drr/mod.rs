@@ -121,6 +121,14 @@ impl Ring {
         found
     }
 
+    /// Sets where a class stands whose turn is closed: its credit, its turn, and what it remembers.
+    pub(crate) fn resume(&mut self, class: usize, deficit: u64, open: bool, remembered: u32) {
+        let node = &mut self.nodes[class];
+        debug_assert!(!node.open, "a class that has just joined");
+        (node.deficit, node.open, node.remembered) = (deficit, open, remembered);
+        self.open += u16::from(open);
+    }
+
     /// Appends a class, with no credit and its turn closed.
     pub(crate) fn join(&mut self, class: u16, quantum: u64) {
         self.nodes[class as usize] = Node::new(quantum);

@@ -13,6 +13,11 @@ impl Draws {
         Self { state: seed }
     }
 
+    /// The seed with which these draws would go on.
+    pub(crate) const fn state(&self) -> u64 {
+        self.state
+    }
+
     /// A whole number below `bound`: `next x bound / 2^64`.
     ///
     /// ```

@@ -3,6 +3,7 @@
 use tollgate_arbiter::{CLASSES_MAX, ENDPOINTS_MAX, SLOTS_MAX, WORKERS_MAX};
 
 use super::{BuildError, BuildErrors, Builder};
+use crate::journal::{JOURNAL_BYTES_MAX, JOURNAL_BYTES_MIN};
 use crate::placement::{Machine, Roles};
 use crate::settings::Settings;
 use crate::wire::extension::BLOCKS_PER_REQUEST_MAX;
@@ -113,6 +114,12 @@ impl Builder {
             ("workers", self.worker_capacity, 1, WORKERS_MAX as usize),
             ("endpoints", self.endpoints, 1, ENDPOINTS_MAX as usize),
             ("room_waiters", self.room_waiters, 0, SLOTS_MAX as usize),
+            (
+                "journal",
+                self.journal.unwrap_or(JOURNAL_BYTES_MIN),
+                JOURNAL_BYTES_MIN,
+                JOURNAL_BYTES_MAX,
+            ),
         ];
         let wrong = ranges
             .into_iter()

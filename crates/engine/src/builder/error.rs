@@ -4,6 +4,7 @@ use std::fmt;
 
 use tollgate_arbiter::WorkerId;
 
+use crate::ModelIndex;
 use crate::control::ControlError;
 use crate::placement::{PinError, PlacementError};
 
@@ -97,6 +98,14 @@ pub enum BuildError {
     Worker {
         /// The worker.
         id: WorkerId,
+        /// What is wrong.
+        error: ControlError,
+    },
+    /// A model's journal cannot begin.
+    #[error("the journal of model {}: {error}", .model.0)]
+    Journal {
+        /// The model.
+        model: ModelIndex,
         /// What is wrong.
         error: ControlError,
     },

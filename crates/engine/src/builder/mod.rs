@@ -74,6 +74,7 @@ pub struct Builder {
     clock: Option<Clock>,
     seed: u64,
     room_waiters: usize,
+    journal: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -109,6 +110,7 @@ impl Builder {
             clock: None,
             seed: 0,
             room_waiters: 1 << 16,
+            journal: None,
         }
     }
 
@@ -253,6 +255,13 @@ impl Builder {
         self
     }
 
+    /// Captures what each model's arbiter takes in and decides, from the start on, each in a buffer of so
+    /// many bytes, 4,096 to 2^36: [`Control::start_journal`]. Default: nothing.
+    pub const fn journal(mut self, capacity_bytes: usize) -> Self {
+        self.journal = Some(capacity_bytes);
+        self
+    }
+
     /// Builds the engine and starts the arbiter's thread, pinned where the placement says so.
     ///
     /// A payload is moved by value from ring to ring: up to 16 bytes cost nothing extra, and more than
@@ -387,7 +396,8 @@ impl Builder {
             .unzip();
         let (commands, orders) = bounded(1);
         let (answers, replies) = bounded(1);
-        let control = Control::new(Arc::clone(&shared), commands, replies, stats.clone());
+        let (leave_journal, left) = bounded(models);
+        let control = Control::new(Arc::clone(&shared), commands, replies, left, stats.clone());
         let mut core = Core::new(CoreParts {
             shared: Arc::clone(&shared),
             sleeper,
@@ -400,7 +410,9 @@ impl Builder {
             replies: answers,
             stats: core_stats,
             alarm: has_selectors.then_some(alarm),
+            journals: leave_journal,
         });
+        start_journals(&mut core, &control, self.journal, models)?;
         add_workers(&mut core, &control, self.workers)?;
 
         let ingress = ingress_ends.into_iter().zip(ingress_stats).enumerate();
@@ -548,6 +560,31 @@ fn egress_rings<P>(settings: &Settings) -> (EgressEnds<P>, OutletEnds<P>) {
         bell,
     };
     (egress, outlet)
+}
+
+fn start_journals<P>(
+    core: &mut Core<P>,
+    control: &Control,
+    journal: Option<usize>,
+    models: usize,
+) -> Result<(), BuildErrors> {
+    let mut errors = Vec::new();
+    let Some(capacity_bytes) = journal else {
+        return Ok(());
+    };
+    for model in (0..models)
+        .filter_map(|model| u8::try_from(model).ok())
+        .map(ModelIndex)
+    {
+        let command = Command::StartJournal {
+            model,
+            capacity_bytes,
+        };
+        if let Err(error) = core.execute(control, command) {
+            errors.push(BuildError::Journal { model, error });
+        }
+    }
+    BuildErrors::none_of(errors)
 }
 
 fn add_workers<P>(

@@ -8,6 +8,7 @@ use super::Core;
 use super::hall::Desk;
 use crate::Ended;
 use crate::control::{ControlError, Reply};
+use crate::journal::Recorder;
 use crate::wire::Intake;
 
 impl<P> Core<P> {
@@ -19,7 +20,7 @@ impl<P> Core<P> {
     /// 3. Leaves the egress shards what does not fit their rings, with what they sent back too late,
     ///    and tells them that this is all.
     /// 4. Hands the ingress shards their rings back, with whatever came too late.
-    /// 5. Answers the control calls that wait.
+    /// 5. Lets go of journals, and answers the control calls that wait.
     pub(super) fn close(&mut self) {
         self.close_with(|| {});
     }
@@ -90,7 +91,13 @@ impl<P> Core<P> {
     fn end_waiting(&mut self) {
         for at in 0..self.models.len() {
             let (model, hall) = (&mut self.models[at], &mut self.hall);
-            model.arbiter.stop(Nanos(0), &mut Desk { hall, model: at });
+            model.record(Recorder::stop);
+            let mut desk = Desk {
+                hall,
+                model: at,
+                journal: model.journal.as_deref_mut(),
+            };
+            model.arbiter.stop(Nanos(0), &mut desk);
         }
     }
 
@@ -109,6 +116,12 @@ impl<P> Core<P> {
         for inlet in self.inlets.drain(..) {
             if let Err(unsent) = inlet.returned.try_send(inlet.ring) {
                 self.unclaimed.push(unsent.into_inner());
+            }
+        }
+        for model in &mut self.models {
+            if let Some(journal) = model.journal.take() {
+                // There is room for the journals of all models.
+                let _ = self.journals.try_send(journal);
             }
         }
         self.refuse_commands();

@@ -8,7 +8,9 @@ use tollgate_policy::Profile;
 
 use super::letters::Fence;
 use super::{Core, Retiring};
+use crate::ModelIndex;
 use crate::control::{Command, Control, ControlError, Done, Order, Reply};
+use crate::journal::{Journal, Start};
 
 /// A worker with more taints than an arbiter holds names is refused; so many are passed on. The names
 /// of a command are all different.
@@ -71,12 +73,62 @@ impl<P> Core<P> {
             self.begin_stop(drain);
             return Ok(Done::Applied);
         }
-        #[cfg(test)]
-        super::tape::record(
-            &mut self.tape,
-            super::tape::Taken::Command(order.command.clone()),
-        );
         let at = order.command.model().map_or(0, |model| model.at());
+        match order.command {
+            Command::StartJournal { model, .. } => return self.start_journal(model, order),
+            Command::TakeJournal { .. } => {
+                let journal = self.models[at].journal.take().map(Journal::new);
+                return Ok(Done::Journal(journal));
+            }
+            _ => {}
+        }
+        let result = self.carry_out_at(at, order, before);
+        // What was refused has changed nothing; what was stale was counted.
+        if matches!(result, Ok(_) | Err(ControlError::Unknown)) {
+            self.models[at].record(|journal| journal.command(&order.command));
+        }
+        result
+    }
+
+    /// Begins a capture. The buffer was allocated by the caller; the checkpoint is made here.
+    fn start_journal(
+        &mut self,
+        index: ModelIndex,
+        order: &mut Order,
+    ) -> Result<Done, ControlError> {
+        let model = &mut self.models[index.at()];
+        if model.journal.is_some() {
+            return Err(ControlError::JournalRuns);
+        }
+        let Some(mut recorder) = order.recorder.take() else {
+            unreachable!("a journal's buffer comes with its order");
+        };
+        let started = self.clock.now();
+        let checkpoint = match model.arbiter.checkpoint() {
+            Ok(checkpoint) => checkpoint,
+            Err(own) => {
+                order.recorder = Some(recorder);
+                return Err(own.into());
+            }
+        };
+        recorder.begin(Box::new(Start {
+            model: index,
+            places: self.shared.places,
+            profile: Arc::clone(model.arbiter.profile()),
+            capacities: model.arbiter.capacities(),
+            checkpoint,
+            pause: self.clock.now().saturating_sub(started),
+        }));
+        model.journal = Some(recorder);
+        Ok(Done::Applied)
+    }
+
+    fn carry_out_at(
+        &mut self,
+        at: usize,
+        order: &mut Order,
+        before: &mut Option<Arc<Profile>>,
+    ) -> Result<Done, ControlError> {
         let model = &mut self.models[at];
         model.touched = true;
         let arbiter = &mut model.arbiter;
@@ -115,7 +167,7 @@ impl<P> Core<P> {
                 let state = arbiter.state_limited(*entries_per_lane);
                 return Ok(Done::State(Box::new(state)));
             }
-            Command::Stop { .. } => {}
+            Command::Stop { .. } | Command::StartJournal { .. } | Command::TakeJournal { .. } => {}
         }
         Ok(Done::Applied)
     }
@@ -130,9 +182,10 @@ impl<P> Core<P> {
         self.forget_free_places(at);
         let model = &mut self.models[at];
         // Shards may still send what they resolved under the policy of before.
-        model.arbiter.hold_drained(true);
-        match model.arbiter.reload(profile) {
+        model.hold_drained(true);
+        match model.arbiter.reload(Arc::clone(&profile)) {
             Ok(reloaded) => {
+                model.record(|journal| journal.reload(&profile));
                 *before = Some(reloaded.before);
                 model.retiring = Some(Retiring {
                     version,
@@ -141,7 +194,7 @@ impl<P> Core<P> {
                 Ok(reloaded.generation)
             }
             Err(full) => {
-                model.arbiter.hold_drained(model.retiring.is_some());
+                model.hold_drained(model.retiring.is_some());
                 Err(full.into())
             }
         }
@@ -158,6 +211,7 @@ impl<P> Core<P> {
         self.drain_end = Some(self.drain_end.map_or(end, |known| known.min(end)));
         for model in &mut self.models {
             model.touched = true;
+            model.record(|journal| journal.drain(drain));
             model.arbiter.begin_drain(drain);
         }
         if self.tells_of_room {

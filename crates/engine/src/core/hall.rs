@@ -8,6 +8,7 @@ use tollgate_arbiter::{Dispatch as Decision, Event, Sink};
 
 use super::outbox::Outbox;
 use crate::delivery::Ended;
+use crate::journal::Recorder;
 use crate::shared::Shared;
 use crate::sync::doorbell::Doorbell;
 use crate::ticket::{Place, PlaceMap, Ticket};
@@ -423,11 +424,16 @@ fn group_of(worker: u64, shards: usize) -> usize {
 pub(super) struct Desk<'a, P> {
     pub(super) hall: &'a mut Hall<P>,
     pub(super) model: usize,
+    /// Where decisions are written down, if they are.
+    pub(super) journal: Option<&'a mut Recorder>,
 }
 
 impl<P> Sink<P> for Desk<'_, P> {
     #[inline]
     fn event(&mut self, event: Event<P>) {
+        if let Some(journal) = &mut self.journal {
+            journal.event(&event);
+        }
         match event {
             Event::Dispatched(decision) => self.hall.dispatch(self.model, decision),
             Event::Ended {

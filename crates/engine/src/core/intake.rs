@@ -141,18 +141,18 @@ impl<P> Core<P> {
                 ..request
             };
         }
-        #[cfg(test)]
-        super::tape::record(
-            &mut self.tape,
-            super::tape::Taken::submitted(record.ticket, record.class, &request),
-        );
         let ticket = places.to_arbiter(record.ticket);
         let class = tollgate_arbiter::ClassIndex(record.class);
+        let snapshot = record.snapshot();
+        if let Some(journal) = &mut model.journal {
+            let now = model.arbiter.now();
+            journal.intake(now, ticket, record.class, snapshot, &request);
+        }
         let mut desk = Desk {
             hall: &mut self.hall,
             model: at,
+            journal: model.journal.as_deref_mut(),
         };
-        let snapshot = record.snapshot();
         let submitted =
             model
                 .arbiter
@@ -170,22 +170,21 @@ impl<P> Core<P> {
     }
 
     pub(super) fn cancel(&mut self, ticket: Ticket) {
-        #[cfg(test)]
-        super::tape::record(&mut self.tape, super::tape::Taken::Cancel(ticket));
         let at = self.shared.places.model(ticket.place);
         // Another engine's ticket may name a model that there is not.
         let Some(model) = self.models.get_mut(at) else {
             return;
         };
         model.touched = true;
+        let ticket = self.shared.places.to_arbiter(ticket);
+        model.record(|journal| journal.cancel(ticket));
         let mut desk = Desk {
             hall: &mut self.hall,
             model: at,
+            journal: model.journal.as_deref_mut(),
         };
         // A stale one is counted by the arbiter.
-        let _ = model
-            .arbiter
-            .cancel(self.shared.places.to_arbiter(ticket), &mut desk);
+        let _ = model.arbiter.cancel(ticket, &mut desk);
     }
 
     /// Takes the egress shards' feedback; how many records.
@@ -221,35 +220,31 @@ impl<P> Core<P> {
     }
 
     pub(super) fn prefill_done(&mut self, receipt: crate::Receipt) {
-        #[cfg(test)]
-        super::tape::record(&mut self.tape, super::tape::Taken::PrefillDone(receipt));
         let places = self.shared.places;
         let Some(model) = self.models.get_mut(places.model(receipt.ticket.place)) else {
             return;
         };
         model.touched = true;
         let ticket = places.to_arbiter(receipt.ticket);
+        model.record(|journal| journal.prefill_done(ticket, receipt.attempt));
         // A stale one is counted by the arbiter.
         let _ = model.arbiter.prefill_done(ticket, receipt.attempt);
     }
 
     pub(super) fn complete(&mut self, receipt: crate::Receipt) {
-        #[cfg(test)]
-        super::tape::record(&mut self.tape, super::tape::Taken::Complete(receipt));
         let places = self.shared.places;
         let Some(model) = self.models.get_mut(places.model(receipt.ticket.place)) else {
             return;
         };
         model.touched = true;
         let ticket = places.to_arbiter(receipt.ticket);
+        model.record(|journal| journal.complete(ticket, receipt.attempt));
         if model.arbiter.complete(ticket, receipt.attempt).is_ok() {
             self.hall.free(receipt.ticket);
         }
     }
 
     fn requeue(&mut self, receipt: crate::Receipt, payload: P) {
-        #[cfg(test)]
-        super::tape::record(&mut self.tape, super::tape::Taken::Requeue(receipt));
         let places = self.shared.places;
         let at = places.model(receipt.ticket.place);
         let Some(model) = self.models.get_mut(at) else {
@@ -257,11 +252,13 @@ impl<P> Core<P> {
             return;
         };
         model.touched = true;
+        let ticket = places.to_arbiter(receipt.ticket);
+        model.record(|journal| journal.requeue(ticket, receipt.attempt));
         let mut desk = Desk {
             hall: &mut self.hall,
             model: at,
+            journal: model.journal.as_deref_mut(),
         };
-        let ticket = places.to_arbiter(receipt.ticket);
         let requeued = model
             .arbiter
             .requeue(ticket, receipt.attempt, payload, &mut desk);

@@ -54,6 +54,7 @@ use self::upkeep::{Upkeep, index16};
 use crate::clock::Clock;
 use crate::control::{Order, Reply};
 use crate::idle::{Idle, Patience};
+use crate::journal::Recorder;
 use crate::shared::Shared;
 use crate::sync::doorbell::{Doorbell, Sleeper};
 use crate::sync::mail::Letterbox;
@@ -96,19 +97,37 @@ pub struct Core<P> {
     tells_of_room: bool,
     /// Rings of ingress shards that were gone when they were to get them back.
     unclaimed: Vec<Consumer<Intake<P>>>,
-    #[cfg(test)]
-    tape: Option<Vec<tape::Taken>>,
+    /// Where journals go that nobody took before the close.
+    journals: Sender<Box<Recorder>>,
 }
 
 /// One model's arbiter.
 #[derive(Debug)]
 struct Model<P> {
     arbiter: Arbiter<P>,
+    /// What is captured of it, while it is.
+    journal: Option<Box<Recorder>>,
     /// Something happened that a selection may follow.
     touched: bool,
     /// Classes that left the policy stay until every shard works under this version, and the rings
     /// have come past the fence.
     retiring: Option<Retiring>,
+}
+
+impl<P> Model<P> {
+    fn hold_drained(&mut self, hold: bool) {
+        self.record(|journal| journal.hold(hold));
+        self.arbiter.hold_drained(hold);
+    }
+
+    /// Writes an operation down before it is carried out, where there is a capture.
+    #[inline]
+    fn record(&mut self, write: impl FnOnce(&mut Recorder)) {
+        if let Some(journal) = &mut self.journal {
+            journal.at(self.arbiter.now());
+            write(journal);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -131,6 +150,7 @@ pub(crate) struct CoreParts<P> {
     pub(crate) replies: Sender<Reply>,
     pub(crate) stats: crate::stats::CoreStats,
     pub(crate) alarm: Option<Receiver<Panic>>,
+    pub(crate) journals: Sender<Box<Recorder>>,
 }
 
 /// What one turn did.
@@ -174,6 +194,7 @@ impl<P> Core<P> {
         let inlets_taken = parts.inlets.into_iter().map(take).collect();
         let model = |arbiter| Model {
             arbiter,
+            journal: None,
             touched: false,
             retiring: None,
         };
@@ -198,8 +219,7 @@ impl<P> Core<P> {
             tells_of_room: false,
             unclaimed: Vec::with_capacity(inlets),
             alarm: parts.alarm,
-            #[cfg(test)]
-            tape: None,
+            journals: parts.journals,
         };
         // A limit may cause selections before those of the first turn (S7.1).
         for at in 0..core.models.len() {

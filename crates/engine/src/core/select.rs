@@ -25,18 +25,13 @@ impl<P> Core<P> {
             if !model.touched && !is_due() {
                 continue;
             }
-            #[cfg(test)]
-            super::tape::record(
-                &mut self.tape,
-                super::tape::Taken::Turn {
-                    max: BUDGET.dispatches,
-                },
-            );
             let model = &mut self.models[at];
+            model.record(|journal| journal.turn(BUDGET));
             let started = self.publisher.sample(&self.clock);
             let mut desk = Desk {
                 hall: &mut self.hall,
                 model: at,
+                journal: model.journal.as_deref_mut(),
             };
             let turn = model.arbiter.turn(BUDGET, &mut desk);
             if let Some(started) = started.filter(|_| turn.dispatched > 0) {
@@ -70,6 +65,7 @@ impl<P> Core<P> {
                     let outlet = self.hall.routes[group];
                     self.hall.outlets[outlet].reopenings += 1;
                 }
+                model.record(|journal| journal.room_of_group(index, room));
                 model.arbiter.set_egress_room(index, room);
             }
         }

@@ -1,68 +1,19 @@
-//! What a core took in, in order, and the oracle's opinion of it: with real threads around the core, the
-//! same operations in the same order must give the same dispatches.
+//! What a core took in, as its journal has it, and the oracle's opinion of it: with real threads around
+//! the core, the same operations in the same order must give the same dispatches.
 
 use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tollgate_arbiter::Request;
 use tollgate_policy::{Bucket, ClassPolicy, OrderPolicy, Profile, ProfileSpec};
 use tollgate_sim::oracle::Oracle;
-use tollgate_sim::protocol::{Endpoint as At, Event, Machine, Op, Submission, WorkerRecord};
+use tollgate_sim::protocol::{Event, Intake, JournalOp, Machine, Op, Submission};
 
 use super::Core;
 use crate::{
-    Clock, Command, Control, Delivery, EgressShard, Endpoint, IngressShard, ManualClock,
-    ModelIndex, Nanos, Receipt, Ticket, Worker, WorkerId,
+    Clock, Command, Control, Delivery, Done, EgressShard, Endpoint, IngressShard, ManualClock,
+    ModelIndex, Nanos, Worker, WorkerId,
 };
-
-/// One thing that a core took in, or did of itself.
-#[derive(Debug)]
-pub(super) enum Taken {
-    Submit {
-        class: u16,
-        submission: Box<Submission>,
-    },
-    Cancel(Ticket),
-    PrefillDone(Receipt),
-    Complete(Receipt),
-    Requeue(Receipt),
-    Command(Command),
-    Turn {
-        max: u64,
-    },
-    /// Time stands here from now on, in microseconds.
-    Time(u64),
-}
-
-impl Taken {
-    pub(super) fn submitted(ticket: Ticket, class: u16, request: &Request<'_>) -> Self {
-        let mut submission = Submission::new(&name(ticket), request.raw_tokens);
-        submission.cached = request.cached_tokens;
-        submission.strict_priority = request.strict_priority;
-        submission.priority_jump = request.priority_jump;
-        submission.pin = request.pin.map(|pin| At::new(pin.worker.0, pin.rank));
-        let ids = |allow: &[WorkerId]| allow.iter().map(|id| id.0).collect();
-        submission.allow = request.allow.map(ids);
-        submission.deadline_us = request.deadline.map(Nanos::as_micros);
-        submission.may_wait = request.may_wait;
-        Self::Submit {
-            class,
-            submission: Box::new(submission),
-        }
-    }
-}
-
-/// Writes on a tape that runs.
-pub(super) fn record(tape: &mut Option<Vec<Taken>>, taken: Taken) {
-    if let Some(tape) = tape {
-        tape.push(taken);
-    }
-}
-
-fn name(ticket: Ticket) -> String {
-    format!("{}.{}", ticket.place.0, ticket.generation)
-}
 
 const FAMILIES: [&str; 3] = ["gold", "silver", "bronze"];
 const SHARDS: usize = 3;
@@ -127,7 +78,7 @@ fn receive(shard: &mut EgressShard<()>, seed: u64, work: &Work) -> Vec<(String, 
                 continue;
             };
             let worker = dispatch.endpoint.worker.0;
-            seen.push((name(dispatch.ticket), worker, dispatch.attempt));
+            seen.push((dispatch.ticket.to_string(), worker, dispatch.attempt));
             if dice.roll(8) == 0 {
                 shard.requeue(dispatch).expect("there is room");
             } else {
@@ -154,7 +105,7 @@ fn receive(shard: &mut EgressShard<()>, seed: u64, work: &Work) -> Vec<(String, 
 }
 
 /// Turns the core while the shards work; what it took in, in order.
-fn turn(core: &mut Core<()>, control: &Control, hand: &ManualClock, work: &Work) -> Vec<Taken> {
+fn turn(core: &mut Core<()>, control: &Control, hand: &ManualClock, work: &Work) -> Vec<JournalOp> {
     let mut dice = Dice(77);
     let mut dispatched = 0;
     for phase in 0..PHASES {
@@ -180,13 +131,26 @@ fn turn(core: &mut Core<()>, control: &Control, hand: &ManualClock, work: &Work)
             // The worker may be unknown: then the oracle says so as well.
             let _ = core.execute(control, command);
         }
-        let next = phase + 1;
-        record(&mut core.tape, Taken::Time(next));
-        hand.set(Nanos::from_micros(next));
+        hand.set(Nanos::from_micros(phase + 1));
         work.submitting.store(SHARDS as u64, Ordering::Release);
         work.end.wait();
     }
-    core.tape.take().expect("it was recording")
+    operations(core, control)
+}
+
+/// The core's journal, written and read.
+fn operations(core: &mut Core<()>, control: &Control) -> Vec<JournalOp> {
+    let model = ModelIndex(0);
+    let taken = core.execute(control, Command::TakeJournal { model });
+    let Ok(Done::Journal(Some(journal))) = taken else {
+        panic!("it was captured, not {taken:?}");
+    };
+    assert!(!journal.is_full(), "{journal:?}");
+    let mut file = Vec::new();
+    journal.write(&mut file).expect("memory takes everything");
+    let file = String::from_utf8(file).expect("it is text");
+    let op = |line| JournalOp::parse(line).expect("it was written to be read");
+    file.lines().map(op).collect()
 }
 
 /// Everything is as at the start, but for what runs.
@@ -251,13 +215,13 @@ fn what_the_core_took_in_gives_the_oracle_the_same_dispatches() {
         .dispatch_ring(1 << 16)
         .feedback_ring(1 << 16)
         .ring(64)
+        .journal(1 << 24)
         .clock(clock);
     for id in 0..WORKERS {
         builder = builder.worker(Worker::new(id));
     }
     let by_hand = builder.build_by_hand::<()>().expect("it is valid");
     let (mut core, control) = (by_hand.core, by_hand.handles.control());
-    core.tape = Some(Vec::new());
     let work = Work {
         begin: Barrier::new(SHARDS + 1),
         end: Barrier::new(SHARDS + 1),
@@ -302,45 +266,31 @@ fn what_the_core_took_in_gives_the_oracle_the_same_dispatches() {
 }
 
 /// The dispatches that the oracle makes of a tape.
-fn ask_oracle(core: &Core<()>, tape: Vec<Taken>) -> Vec<(String, u64, u8)> {
+fn ask_oracle(core: &Core<()>, tape: Vec<JournalOp>) -> Vec<(String, u64, u8)> {
     let mut oracle = Oracle::new(&profile(), 0);
     let mut events = Vec::new();
-    for id in 0..WORKERS {
-        oracle.apply(&Op::Worker(WorkerRecord::new(id)), &mut events);
-    }
-    let family = |class| core.models[0].arbiter.class_name(class).to_owned();
     let mut now = 0;
     let mut kinds = BTreeMap::<&str, u32>::new();
     for taken in tape {
-        let attempt = |receipt: Receipt| Some(u32::from(receipt.attempt));
         let op = match taken {
-            Taken::Submit {
-                class,
-                mut submission,
-            } => {
-                submission.family = Some(family(tollgate_arbiter::ClassIndex(class)));
-                Op::Submit(*submission)
+            JournalOp::Op(op) => op,
+            JournalOp::At { ns } => {
+                pass(&mut oracle, &mut now, ns, &mut events);
+                continue;
             }
-            Taken::Cancel(ticket) => Op::Cancel { id: name(ticket) },
-            Taken::PrefillDone(receipt) => Op::PrefillDone {
-                id: name(receipt.ticket),
-                attempt: attempt(receipt),
-            },
-            Taken::Complete(receipt) => Op::Complete {
-                id: name(receipt.ticket),
-                attempt: attempt(receipt),
-            },
-            Taken::Requeue(receipt) => Op::Requeue {
-                id: name(receipt.ticket),
-                attempt: attempt(receipt),
-            },
-            Taken::Turn { max } => Op::Arbitrate { max: Some(max) },
-            Taken::Time(us) => {
-                let passed = us - now;
-                now = us;
-                Op::Advance { us: passed }
+            JournalOp::Intake(intake) => {
+                pass(&mut oracle, &mut now, intake.at_ns, &mut events);
+                let class = tollgate_arbiter::ClassIndex(intake.class);
+                Op::Submit(submission(
+                    *intake,
+                    core.models[0].arbiter.class_name(class),
+                ))
             }
-            Taken::Command(command) => worker_op(command),
+            JournalOp::Turn { dispatches, .. } => Op::Arbitrate {
+                max: Some(dispatches),
+            },
+            // The checkpoint is of a core without workers, and nothing is shut in this test.
+            _ => continue,
         };
         *kinds.entry(op.name().as_str()).or_default() += 1;
         oracle.apply(&op, &mut events);
@@ -372,19 +322,22 @@ fn ask_oracle(core: &Core<()>, tape: Vec<Taken>) -> Vec<(String, u64, u8)> {
     events.into_iter().filter_map(dispatched).collect()
 }
 
-fn worker_op(command: Command) -> Op {
-    match command {
-        Command::UpsertWorker { worker, .. } => Op::Worker(WorkerRecord {
-            overloaded: worker.overloaded,
-            ..WorkerRecord::new(worker.id.0)
-        }),
-        Command::RemoveWorker { id, .. } => Op::RemoveWorker { id: id.0 },
-        Command::SetLoad {
-            endpoint, tokens, ..
-        } => Op::Load {
-            worker: At::new(endpoint.worker.0, endpoint.rank),
-            tokens,
-        },
-        other => unreachable!("the test does not ask for {other:?}"),
+fn pass(oracle: &mut Oracle, now: &mut u64, ns: u64, events: &mut Vec<Event>) {
+    let us = (ns / 1_000).saturating_sub(*now);
+    *now += us;
+    oracle.apply(&Op::Advance { us }, events);
+}
+
+fn submission(intake: Intake, family: &str) -> Submission {
+    Submission {
+        family: Some(family.to_owned()),
+        cached: intake.cached,
+        strict_priority: intake.strict_priority,
+        priority_jump: intake.priority_jump,
+        pin: intake.pin,
+        allow: intake.allow,
+        deadline_us: intake.deadline_ns.map(|ns| Nanos(ns).as_micros()),
+        may_wait: intake.may_wait,
+        ..Submission::new(&intake.id, intake.isl)
     }
 }

@@ -75,6 +75,7 @@ impl<P> Core<P> {
                     from: SlotIndex(0),
                 });
                 for model in &mut self.models {
+                    model.record(|journal| journal.room_of_group(index16(group), 0));
                     model.arbiter.set_egress_room(index16(group), 0);
                 }
             }
@@ -97,14 +98,15 @@ impl<P> Core<P> {
         let (places, hall) = (self.shared.places, &mut self.hall);
         let model = &mut self.models[at.model];
         model.touched = true;
+        let budget = ABANDONED_PER_TURN;
+        model.record(|journal| journal.abandon(index16(group), at.from, budget));
         let mut count = 0;
-        let next =
-            model
-                .arbiter
-                .abandon_egress(index16(group), at.from, ABANDONED_PER_TURN, |ticket| {
-                    count += 1;
-                    hall.free(places.to_engine(at.model, ticket));
-                });
+        let next = model
+            .arbiter
+            .abandon_egress(index16(group), at.from, budget, |ticket| {
+                count += 1;
+                hall.free(places.to_engine(at.model, ticket));
+            });
         self.publisher.abandoned(lost, count);
         self.upkeep.abandoning[group] = match next {
             Some(from) => Some(Abandoning { from, ..at }),
@@ -137,7 +139,7 @@ impl<P> Core<P> {
             None => false,
         };
         if is_past {
-            self.models[model].arbiter.hold_drained(false);
+            self.models[model].hold_drained(false);
         } else {
             self.models[model].retiring = Some(Retiring { ..retiring });
         }

@@ -9,6 +9,7 @@ mod doorway;
 mod egress_full;
 mod faults;
 mod feedback;
+mod journal;
 mod lifecycle;
 mod lost_egress;
 mod mirror;

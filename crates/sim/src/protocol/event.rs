@@ -3,7 +3,7 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::{Endpoint, Explanation, OpName, State};
+use super::{Decided, Endpoint, Explanation, OpName, State};
 
 /// One event of a scenario (S13).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -115,6 +115,16 @@ pub enum Event {
         line: u64,
         /// What is wrong and what would be right.
         error: String,
+    },
+    /// A journal says that something else was decided; the replay ends.
+    Differs {
+        now_us: u64,
+        /// The journal's line, from 1.
+        line: u64,
+        /// What the line says; none if it is no decision.
+        recorded: Option<Decided>,
+        /// What the replay decided; none if nothing more.
+        replayed: Option<Decided>,
     },
     /// The answer to [`Op::State`](super::Op::State).
     State(Box<State>),

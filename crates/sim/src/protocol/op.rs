@@ -170,7 +170,7 @@ impl Op {
 #[serde(rename_all = "snake_case")]
 #[expect(
     missing_docs,
-    reason = "each is the name of the variant of Op that is called the same"
+    reason = "each is the name of the variant of Op, or of JournalOp, that is called the same"
 )]
 pub enum OpName {
     Worker,
@@ -188,10 +188,25 @@ pub enum OpName {
     Reload,
     Stop,
     State,
+    Restore,
+    RestoreClass,
+    RestoreWorker,
+    RestoreEndpoint,
+    RestoreRequest,
+    At,
+    Intake,
+    Turn,
+    Room,
+    Hold,
+    Amend,
+    Abandon,
+    Drain,
+    Decided,
+    End,
 }
 
 impl OpName {
-    /// Every operation, in the order in which they are documented.
+    /// Every operation of a scenario, in the order in which they are documented.
     pub const ALL: [Self; 15] = [
         Self::Worker,
         Self::RemoveWorker,
@@ -208,6 +223,25 @@ impl OpName {
         Self::Reload,
         Self::Stop,
         Self::State,
+    ];
+
+    /// The operations of journals alone.
+    pub const OF_JOURNALS: [Self; 15] = [
+        Self::Restore,
+        Self::RestoreClass,
+        Self::RestoreWorker,
+        Self::RestoreEndpoint,
+        Self::RestoreRequest,
+        Self::At,
+        Self::Intake,
+        Self::Turn,
+        Self::Room,
+        Self::Hold,
+        Self::Amend,
+        Self::Abandon,
+        Self::Drain,
+        Self::Decided,
+        Self::End,
     ];
 
     /// The name as it is written in the field `op`.
@@ -229,6 +263,21 @@ impl OpName {
             Self::Reload => "reload",
             Self::Stop => "stop",
             Self::State => "state",
+            Self::Restore => "restore",
+            Self::RestoreClass => "restore_class",
+            Self::RestoreWorker => "restore_worker",
+            Self::RestoreEndpoint => "restore_endpoint",
+            Self::RestoreRequest => "restore_request",
+            Self::At => "at",
+            Self::Intake => "intake",
+            Self::Turn => "turn",
+            Self::Room => "room",
+            Self::Hold => "hold",
+            Self::Amend => "amend",
+            Self::Abandon => "abandon",
+            Self::Drain => "drain",
+            Self::Decided => "decided",
+            Self::End => "end",
         }
     }
 }

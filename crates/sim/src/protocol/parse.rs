@@ -6,83 +6,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::error::Category;
 
-use super::{Endpoint, HINTS_MAX, Hint, Op, OpName, RANKS_MAX, Submission, WorkerRecord};
-
-/// Why a line is not an operation.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpError {
-    /// The line ends inside its JSON object.
-    #[error("the line ends before its JSON object does (after column {column})")]
-    Cut {
-        /// How far it goes, from 1.
-        column: usize,
-    },
-    /// The line is not JSON.
-    #[error("not JSON: {problem} at column {column}; a line is one JSON object")]
-    Syntax {
-        /// What the reader says.
-        problem: String,
-        /// Where, from 1.
-        column: usize,
-    },
-    /// The line is JSON, but not an object.
-    #[error("a line is one JSON object such as {{\"op\": \"state\"}}")]
-    NotAnObject,
-    /// A field stands twice.
-    #[error("field `{field}` stands twice; each field may stand once")]
-    Repeated {
-        /// The field, shortened.
-        field: String,
-    },
-    /// There is no such operation.
-    #[error("unknown op {found}; known are {}", names(OpName::ALL.iter().map(|op| op.as_str())))]
-    UnknownOp {
-        /// What stands in the field `op`, shortened.
-        found: String,
-    },
-    /// The operation has no such field.
-    #[error("op `{}` has no field `{field}`; it has {}", op.as_str(), names(known.iter().copied()))]
-    UnknownField {
-        /// The operation.
-        op: OpName,
-        /// The field, shortened.
-        field: String,
-        /// The operation's fields.
-        known: Vec<&'static str>,
-    },
-    /// A field without a default is absent.
-    #[error("field `{field}` is missing; it is {wanted}")]
-    Missing {
-        /// The field.
-        field: &'static str,
-        /// What would be right.
-        wanted: String,
-    },
-    /// A field's value is of the wrong type or out of range.
-    #[error("field `{field}` is {found}; it must be {wanted}")]
-    Wrong {
-        /// The field.
-        field: &'static str,
-        /// What was found, shortened.
-        found: String,
-        /// What would be right.
-        wanted: String,
-    },
-    /// A request id was submitted before in the same run.
-    #[error("id {id:?} was used before; each submission needs an id of its own")]
-    IdUsed {
-        /// The id, shortened.
-        id: String,
-    },
-}
-
-fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    names
-        .map(|name| format!("`{name}`"))
-        .collect::<Vec<_>>()
-        .join(", ")
-}
+use super::{Endpoint, HINTS_MAX, Hint, Op, OpError, OpName, RANKS_MAX, Submission, WorkerRecord};
 
 impl Op {
     /// Reads one line.
@@ -105,53 +29,62 @@ impl Op {
     /// ```
     pub fn parse(line: &str) -> Result<Self, OpError> {
         let mut fields = Fields::read(line)?;
-        let op = match fields.op {
-            OpName::Worker => Self::Worker(fields.worker_record()?),
-            OpName::RemoveWorker => Self::RemoveWorker {
+        let op = fields.op(RANKS)?;
+        fields.finish()?;
+        Ok(op)
+    }
+}
+
+impl Fields {
+    /// The operation of a scenario that they say; a worker may have as many `ranks` as that.
+    pub(super) fn op(&mut self, ranks: Kind<u32>) -> Result<Op, OpError> {
+        let fields = self;
+        Ok(match fields.op {
+            OpName::Worker => Op::Worker(fields.worker_record(ranks)?),
+            OpName::RemoveWorker => Op::RemoveWorker {
                 id: fields.required("id", UINT64)?,
             },
-            OpName::Load => Self::Load {
+            OpName::Load => Op::Load {
                 worker: fields.required("worker", ENDPOINT)?,
                 tokens: fields.required("tokens", UINT64)?,
             },
-            OpName::Shut => Self::Shut {
+            OpName::Shut => Op::Shut {
                 worker: fields.required("worker", ENDPOINT)?,
             },
-            OpName::Open => Self::Open {
+            OpName::Open => Op::Open {
                 worker: fields.required("worker", ENDPOINT)?,
             },
-            OpName::Submit => Self::Submit(fields.submission()?),
+            OpName::Submit => Op::Submit(fields.submission()?),
             OpName::PrefillDone => {
                 let (id, attempt) = fields.attempt()?;
-                Self::PrefillDone { id, attempt }
+                Op::PrefillDone { id, attempt }
             }
             OpName::Complete => {
                 let (id, attempt) = fields.attempt()?;
-                Self::Complete { id, attempt }
+                Op::Complete { id, attempt }
             }
             OpName::Requeue => {
                 let (id, attempt) = fields.attempt()?;
-                Self::Requeue { id, attempt }
+                Op::Requeue { id, attempt }
             }
-            OpName::Cancel => Self::Cancel {
+            OpName::Cancel => Op::Cancel {
                 id: fields.required("id", TEXT)?,
             },
-            OpName::Advance => Self::Advance {
+            OpName::Advance => Op::Advance {
                 us: fields.required("us", UINT64)?,
             },
-            OpName::Arbitrate => Self::Arbitrate {
+            OpName::Arbitrate => Op::Arbitrate {
                 max: fields.optional("max", UINT64)?,
             },
-            OpName::Reload => Self::Reload {
+            OpName::Reload => Op::Reload {
                 path: fields.required("policy", TEXT)?,
             },
-            OpName::Stop => Self::Stop {
+            OpName::Stop => Op::Stop {
                 drain_us: fields.optional("drain_us", UINT64)?.unwrap_or(0),
             },
-            OpName::State => Self::State,
-        };
-        fields.finish()?;
-        Ok(op)
+            OpName::State => Op::State,
+            op => return Err(OpError::OfJournal { op }),
+        })
     }
 }
 
@@ -181,20 +114,20 @@ impl<'de> Deserialize<'de> for Raw {
 }
 
 /// How a field's value is read: `None` if it is not what `wanted` says.
-struct Kind<T> {
-    read: fn(&Value) -> Option<T>,
-    wanted: &'static str,
+pub(super) struct Kind<T> {
+    pub(super) read: fn(&Value) -> Option<T>,
+    pub(super) wanted: &'static str,
 }
 
-const UINT64: Kind<u64> = Kind {
+pub(super) const UINT64: Kind<u64> = Kind {
     read: Value::as_u64,
     wanted: "a whole number from 0 to 18446744073709551615",
 };
-const UINT32: Kind<u32> = Kind {
+pub(super) const UINT32: Kind<u32> = Kind {
     read: read_u32,
     wanted: "a whole number from 0 to 4294967295",
 };
-const POSITIVE: Kind<u64> = Kind {
+pub(super) const POSITIVE: Kind<u64> = Kind {
     read: |value| value.as_u64().filter(|number| *number > 0),
     wanted: "a whole number from 1 to 18446744073709551615",
 };
@@ -203,40 +136,40 @@ const RANKS: Kind<u32> = Kind {
     wanted: "a whole number from 1 to 4096",
 };
 const _: () = assert!(RANKS_MAX == 4_096, "as RANKS says");
-const FINITE: Kind<f64> = Kind {
+pub(super) const FINITE: Kind<f64> = Kind {
     read: |value| value.as_f64().filter(|number| number.is_finite()),
     wanted: "a finite number",
 };
-const FLAG: Kind<bool> = Kind {
+pub(super) const FLAG: Kind<bool> = Kind {
     read: Value::as_bool,
     wanted: "true or false",
 };
-const TEXT: Kind<String> = Kind {
+pub(super) const TEXT: Kind<String> = Kind {
     read: |value| value.as_str().map(str::to_owned),
     wanted: "a string",
 };
-const TEXTS: Kind<Vec<String>> = Kind {
+pub(super) const TEXTS: Kind<Vec<String>> = Kind {
     read: |value| list(value, TEXT.read),
     wanted: "a list of strings",
 };
-const WORKERS: Kind<Vec<u64>> = Kind {
+pub(super) const WORKERS: Kind<Vec<u64>> = Kind {
     read: |value| list(value, Value::as_u64),
     wanted: "a list of worker ids, whole numbers from 0 to 18446744073709551615",
 };
-const ENDPOINT: Kind<Endpoint> = Kind {
+pub(super) const ENDPOINT: Kind<Endpoint> = Kind {
     read: |value| match value.as_array()?.as_slice() {
         [worker, rank] => Some(Endpoint::new(worker.as_u64()?, read_u32(rank)?)),
         _ => None,
     },
     wanted: "[worker, rank], two whole numbers, the rank up to 4294967295",
 };
-const HINTS: Kind<Vec<Hint>> = Kind {
+pub(super) const HINTS: Kind<Vec<Hint>> = Kind {
     read: |value| list(value, read_hint).filter(|hints| hints.len() <= HINTS_MAX),
     wanted: "a list of at most 16 hints [worker, rank, cached], each three whole numbers, \
              the last two up to 4294967295",
 };
 
-fn read_u32(value: &Value) -> Option<u32> {
+pub(super) fn read_u32(value: &Value) -> Option<u32> {
     u32::try_from(value.as_u64()?).ok()
 }
 
@@ -250,7 +183,7 @@ fn read_hint(value: &Value) -> Option<Hint> {
     }
 }
 
-fn list<T>(value: &Value, read: fn(&Value) -> Option<T>) -> Option<Vec<T>> {
+pub(super) fn list<T>(value: &Value, read: fn(&Value) -> Option<T>) -> Option<Vec<T>> {
     value.as_array()?.iter().map(read).collect()
 }
 
@@ -272,14 +205,14 @@ pub(super) fn shortened(text: &str) -> String {
 }
 
 /// The fields of one operation; each is taken once, and none may be left over.
-struct Fields {
-    op: OpName,
+pub(super) struct Fields {
+    pub(super) op: OpName,
     left: Vec<(String, Value)>,
     known: Vec<&'static str>,
 }
 
 impl Fields {
-    fn read(line: &str) -> Result<Self, OpError> {
+    pub(super) fn read(line: &str) -> Result<Self, OpError> {
         let Raw(mut left) = serde_json::from_str(line).map_err(|error| syntax(&error))?;
         for (index, (field, _)) in left.iter().enumerate() {
             if left[..index].iter().any(|(earlier, _)| earlier == field) {
@@ -296,9 +229,8 @@ impl Fields {
             });
         };
         let (_, found) = left.remove(place);
-        let op = OpName::ALL
-            .into_iter()
-            .find(|op| found.as_str() == Some(op.as_str()));
+        let mut known = OpName::ALL.into_iter().chain(OpName::OF_JOURNALS);
+        let op = known.find(|op| found.as_str() == Some(op.as_str()));
         let op = op.ok_or_else(|| OpError::UnknownOp {
             found: shown(&found),
         })?;
@@ -309,7 +241,11 @@ impl Fields {
         })
     }
 
-    fn optional<T>(&mut self, field: &'static str, kind: Kind<T>) -> Result<Option<T>, OpError> {
+    pub(super) fn optional<T>(
+        &mut self,
+        field: &'static str,
+        kind: Kind<T>,
+    ) -> Result<Option<T>, OpError> {
         self.known.push(field);
         let Some(place) = self.left.iter().position(|(name, _)| name == field) else {
             return Ok(None);
@@ -321,7 +257,7 @@ impl Fields {
         }
     }
 
-    fn required<T>(&mut self, field: &'static str, kind: Kind<T>) -> Result<T, OpError> {
+    pub(super) fn required<T>(&mut self, field: &'static str, kind: Kind<T>) -> Result<T, OpError> {
         let wanted = kind.wanted;
         self.optional(field, kind)?.ok_or_else(|| OpError::Missing {
             field,
@@ -336,10 +272,10 @@ impl Fields {
         ))
     }
 
-    fn worker_record(&mut self) -> Result<WorkerRecord, OpError> {
+    fn worker_record(&mut self, ranks: Kind<u32>) -> Result<WorkerRecord, OpError> {
         let record = WorkerRecord {
             id: self.required("id", UINT64)?,
-            ranks: self.optional("ranks", RANKS)?.unwrap_or(1),
+            ranks: self.optional("ranks", ranks)?.unwrap_or(1),
             first_rank: self.optional("first_rank", UINT32)?.unwrap_or(0),
             max_batched_tokens: self.optional("max_batched_tokens", POSITIVE)?,
             taints: self.optional("taints", TEXTS)?.unwrap_or_default(),
@@ -371,7 +307,7 @@ impl Fields {
         })
     }
 
-    fn finish(self) -> Result<(), OpError> {
+    pub(super) fn finish(self) -> Result<(), OpError> {
         match self.left.into_iter().next() {
             None => Ok(()),
             Some((field, _)) => Err(OpError::UnknownField {
@@ -383,7 +319,7 @@ impl Fields {
     }
 }
 
-fn wrong(field: &'static str, found: String, wanted: &str) -> OpError {
+pub(super) fn wrong(field: &'static str, found: String, wanted: &str) -> OpError {
     OpError::Wrong {
         field,
         found,

@@ -4,7 +4,9 @@
 //! ([`select_trace`](super::select_trace)), and the state after it says what the rest waits for
 //! ([`wait_trace`](super::wait_trace)). Events and their order stay exactly as without explaining.
 
-use tollgate_arbiter::State;
+use std::cell::RefCell;
+
+use tollgate_arbiter::{State, TurnBudget};
 
 use super::select_trace::{Trace, trace};
 use super::translate::lane_of;
@@ -44,14 +46,26 @@ impl ArbiterMachine {
         if !self.has_limits() {
             return self.submit(submission, out);
         }
+        self.explain_limits(&submission.id, out, |machine, events| {
+            machine.submit(submission, events);
+        });
+    }
+
+    /// The same for any way of submitting.
+    pub(super) fn explain_limits(
+        &mut self,
+        id: &str,
+        out: &mut Vec<Event>,
+        submit: impl FnOnce(&mut Self, &mut Vec<Event>),
+    ) {
         let before = self.arbiter.state();
         let mut events = Vec::new();
-        self.submit(submission, &mut events);
+        submit(self, &mut events);
         // The copy is what the first selection saw if its sweep had nothing to do. Nobody saw what
         // the arbiter was like between two selections.
         let swept_nothing = matches!(events.first(), Some(Event::Dispatched { .. }));
         let mut seen = swept_nothing.then_some(before);
-        let limit = format!("a limit stood in the way of {}", submission.id);
+        let limit = format!("a limit stood in the way of {id}");
         for event in events {
             match event {
                 Event::Dispatched { ref id, .. } => {
@@ -89,7 +103,7 @@ impl ArbiterMachine {
     }
 
     /// Whether a submission may cause selections.
-    fn has_limits(&self) -> bool {
+    pub(super) fn has_limits(&self) -> bool {
         let classes = self.arbiter.profile().classes();
         classes.iter().any(|class| {
             class.request_queue_limit_per_worker.is_some()
@@ -98,11 +112,45 @@ impl ArbiterMachine {
         })
     }
 
+    /// A turn within a budget, as one: what a selection saw is copied out right before it.
+    pub(super) fn turn_explained(&mut self, budget: TurnBudget, out: &mut Vec<Event>) {
+        let reported = RefCell::new(std::mem::take(&mut self.reported));
+        let mut seen = Vec::new();
+        let turn = self.arbiter.turn_watched(
+            budget,
+            &mut |event| reported.borrow_mut().push(event),
+            |arbiter| seen.push((reported.borrow().len(), arbiter.state())),
+        );
+        let mut reported = reported.into_inner().into_iter();
+        let last = self.arbiter.state();
+        let states = seen.iter().skip(1).map(|(_, state)| state).chain([&last]);
+        let ends = seen.iter().skip(1).map(|&(at, _)| at).chain([usize::MAX]);
+        let mut taken = seen.first().map_or(usize::MAX, |&(at, _)| at);
+        self.reported = reported.by_ref().take(taken).collect();
+        self.report(out);
+        for (((start, before), after), end) in seen.iter().zip(states).zip(ends) {
+            debug_assert_eq!(*start, taken);
+            let from = out.len();
+            // The sweep of the next selection comes behind this one's explanation.
+            let count = end.saturating_sub(taken);
+            self.reported = reported.by_ref().take(count).collect();
+            self.report(out);
+            taken = end;
+            if end == usize::MAX {
+                self.tell_dry(turn, out);
+            }
+            self.explain_between(before, after, from, out);
+        }
+    }
+
     /// Puts the explanation of the one selection behind its dispatch, or at the end if it was dry.
     fn explain(&self, before: &State, from: usize, out: &mut Vec<Event>) {
+        self.explain_between(before, &self.arbiter.state(), from, out);
+    }
+
+    fn explain_between(&self, before: &State, after: &State, from: usize, out: &mut Vec<Event>) {
         let played = trace(before);
-        let after = self.arbiter.state();
-        let refused = wait_trace::refused(self, before, &after, &out[from..]);
+        let refused = wait_trace::refused(self, before, after, &out[from..]);
         let dispatched = out[from..]
             .iter()
             .position(|event| matches!(event, Event::Dispatched { .. }));
@@ -114,7 +162,7 @@ impl ArbiterMachine {
                 let because = played.winner.as_ref().map_or("", |winner| winner.because);
                 let (worker, rank) = (worker.worker, worker.rank);
                 let why = format!("{class} sent {id} to [{worker}, {rank}]: {because}");
-                (Some(id.clone()), why, &after)
+                (Some(id.clone()), why, after)
             }
             _ => {
                 let why = "no class had a candidate: nothing was granted, nothing changed";

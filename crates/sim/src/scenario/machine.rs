@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tollgate_arbiter::{
-    self as arbiter, Arbiter, BuildError, Capacities, ClassIndex, Nanos, Options, SlotPool,
-    WorkerId,
+    self as arbiter, Arbiter, BuildError, Capacities, ClassIndex, Nanos, Options, SlotPool, Ticket,
+    TurnReport, WorkerId,
 };
 use tollgate_policy::Profile;
 
+use super::journal::Places;
 use super::names::Names;
 use super::translate::{self, ended, from_arbiter, lane_of, reloads, to_arbiter};
 use crate::protocol::{Event, Machine, Op, Phase, State, Subject, WorkerRecord};
@@ -69,14 +70,17 @@ impl Default for MachineOptions {
 #[derive(Debug)]
 pub struct ArbiterMachine {
     pub(super) arbiter: Arbiter<u32>,
-    pub(super) slots: SlotPool,
+    /// Free slots; `None` where operations name theirs.
+    pub(super) slots: Option<SlotPool>,
+    /// How operations name slots, if they do.
+    pub(super) places: Option<Places>,
     pub(super) names: Names,
     /// Names by class index. An index is given to another class by a reload only.
     class_names: Vec<Box<str>>,
     /// `max_batched_tokens` of the known workers that gave one.
     pub(super) max_batched: BTreeMap<u64, u64>,
-    drain_until: Option<Nanos>,
-    explaining: bool,
+    pub(super) drain_until: Option<Nanos>,
+    pub(super) explaining: bool,
     /// What the arbiter reported during the present operation.
     pub(super) reported: Vec<arbiter::Event<u32>>,
 }
@@ -97,18 +101,31 @@ impl ArbiterMachine {
             ..Capacities::default()
         };
         let arbiter = Arbiter::build(profile, capacities, Options { seed: options.seed })?;
-        let mut machine = Self {
+        let slots = SlotPool::new(options.slots);
+        let mut machine = Self::around(arbiter, Some(slots), Names::default());
+        machine.learn_class_names();
+        Ok(machine)
+    }
+
+    pub(super) fn around(arbiter: Arbiter<u32>, slots: Option<SlotPool>, names: Names) -> Self {
+        Self {
             arbiter,
-            slots: SlotPool::new(options.slots),
-            names: Names::default(),
+            slots,
+            places: None,
+            names,
             class_names: Vec::new(),
             max_batched: BTreeMap::new(),
             drain_until: None,
             explaining: false,
             reported: Vec::new(),
-        };
-        machine.learn_class_names();
-        Ok(machine)
+        }
+    }
+
+    /// Takes back the slot of what has ended.
+    pub(super) fn free(&mut self, ticket: Ticket) {
+        if let Some(slots) = &mut self.slots {
+            slots.put(ticket);
+        }
     }
 
     /// The same machine, appending an [`Event::Explain`] after each selection of an `arbitrate`,
@@ -127,7 +144,7 @@ impl ArbiterMachine {
         self.arbiter.check_invariants();
     }
 
-    fn learn_class_names(&mut self) {
+    pub(super) fn learn_class_names(&mut self) {
         for class in self.arbiter.state().classes {
             let at = usize::from(class.index.0);
             if self.class_names.len() <= at {
@@ -163,7 +180,7 @@ impl ArbiterMachine {
         let ticket = self.names.ticket(request);
         self.arbiter
             .complete(ticket, self.names.attempt(request, attempt))?;
-        self.slots.put(ticket);
+        self.free(ticket);
         Ok(())
     }
 
@@ -240,6 +257,10 @@ impl ArbiterMachine {
             .arbiter
             .arbitrate(max, &mut |event| reported.push(event));
         self.report(out);
+        self.tell_dry(turn, out);
+    }
+
+    pub(super) fn tell_dry(&self, turn: TurnReport, out: &mut Vec<Event>) {
         if turn.dry {
             out.push(Event::Dry {
                 now_us: self.now_us(),
@@ -302,7 +323,7 @@ impl ArbiterMachine {
                 outcome,
                 payload,
             } => {
-                self.slots.put(ticket);
+                self.free(ticket);
                 ended(
                     now_us,
                     self.names.id(payload),

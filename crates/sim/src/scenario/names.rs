@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tollgate_arbiter::{Stale, Ticket};
 
 /// Ids, tickets and attempts. A request's number in here is the arbiter's payload.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     requests: Vec<Named>,
     by_id: BTreeMap<String, u32>,
@@ -14,7 +14,7 @@ pub(super) struct Names {
     unknown: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Named {
     id: String,
     ticket: Ticket,
@@ -55,6 +55,17 @@ impl Names {
 
     pub(super) fn id(&self, request: u32) -> String {
         self.named(request).id.clone()
+    }
+
+    /// The number of a live request.
+    pub(super) fn number_of_ticket(&self, ticket: Ticket) -> u32 {
+        let number = self.by_slot.get(ticket.slot.0 as usize);
+        number.copied().unwrap_or(0)
+    }
+
+    /// Whether nobody is called so yet, and its slot is one of so many.
+    pub(super) fn is_free(&self, id: &str, ticket: Ticket, slots: u32) -> bool {
+        ticket.slot.0 < slots && !self.by_id.contains_key(id)
     }
 
     /// The id of a live request.

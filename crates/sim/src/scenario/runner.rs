@@ -10,7 +10,7 @@ use crate::protocol::{Event, Machine, Session};
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// UTF-8's, which editors put at the start of a file; it is no part of the first line.
-const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+pub(super) const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Reads operations line by line, and prints the events of each before it reads the next.
 #[derive(Debug)]
@@ -82,7 +82,9 @@ where
     ) -> Result<(), RunError> {
         let mut line = Vec::new();
         let mut events = Vec::new();
-        while let Some(length) = next_line(&mut input, &mut line).map_err(RunError::Read)? {
+        while let Some(length) =
+            next_line(&mut input, &mut line, LINE_BYTES_MAX).map_err(RunError::Read)?
+        {
             verdict.lines += 1;
             let line = match line.strip_prefix(BYTE_ORDER_MARK) {
                 Some(rest) if verdict.lines == 1 => rest,
@@ -118,24 +120,28 @@ where
     }
 }
 
-/// Whether a line is within [`LINE_BYTES_MAX`].
+/// Whether a line is within its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Length {
+pub(super) enum Length {
     Within,
     /// The rest of the line was read and dropped.
     Beyond,
 }
 
-/// Reads a line, without its end; `None` at the end of the input.
-fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<Length>> {
+/// Reads a line of at most `bound` bytes, without its end; `None` at the end of the input.
+pub(super) fn next_line(
+    input: &mut impl BufRead,
+    line: &mut Vec<u8>,
+    bound: usize,
+) -> io::Result<Option<Length>> {
     line.clear();
-    let most = LINE_BYTES_MAX as u64 + 1;
+    let most = bound as u64 + 1;
     if input.by_ref().take(most).read_until(b'\n', line)? == 0 {
         return Ok(None);
     }
     if line.last() == Some(&b'\n') {
         line.pop();
-    } else if line.len() > LINE_BYTES_MAX {
+    } else if line.len() > bound {
         input.skip_until(b'\n')?;
         return Ok(Some(Length::Beyond));
     }
@@ -150,7 +156,8 @@ mod tests {
         let mut input = io::BufReader::with_capacity(64, text);
         let mut line = Vec::new();
         std::iter::from_fn(|| {
-            let length = next_line(&mut input, &mut line).expect("memory can be read")?;
+            let length =
+                next_line(&mut input, &mut line, LINE_BYTES_MAX).expect("memory can be read")?;
             Some((line.len().min(LINE_BYTES_MAX + 1), length))
         })
         .collect()

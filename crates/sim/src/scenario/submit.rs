@@ -1,15 +1,15 @@
 //! A submission's way into the arbiter.
 
-use tollgate_arbiter::{self as arbiter, Nanos, Request, Ticket, WorkerId};
+use tollgate_arbiter::{self as arbiter, Nanos, Request, SlotPool, Ticket, WorkerId};
 
 use super::ArbiterMachine;
-use super::translate::to_arbiter;
+use super::translate::{hint_of, to_arbiter};
 use crate::protocol::{Event, Machine, Submission};
 
 impl ArbiterMachine {
     /// Gives the request a slot and submits it.
     pub(super) fn submit(&mut self, submission: &Submission, out: &mut Vec<Event>) {
-        let Some(ticket) = self.slots.take() else {
+        let Some(ticket) = self.slots.as_mut().and_then(SlotPool::take) else {
             let slots = self.arbiter.capacities().slots;
             let error = format!("no room: as many requests are live as may be, {slots}");
             out.push(self.invalid(error));
@@ -19,7 +19,7 @@ impl ArbiterMachine {
         let refused = self.submit_to_arbiter(submission, ticket, request);
         self.report(out);
         if let Err(refused) = refused {
-            self.slots.put(ticket);
+            self.free(ticket);
             out.push(match refused.reason {
                 arbiter::Refusal::Closed => Event::Closed {
                     now_us: self.now_us(),
@@ -36,14 +36,7 @@ impl ArbiterMachine {
         ticket: Ticket,
         payload: u32,
     ) -> Result<(), arbiter::Refused<u32>> {
-        let hints: Vec<arbiter::Hint> = submission
-            .hints
-            .iter()
-            .map(|hint| arbiter::Hint {
-                endpoint: to_arbiter(hint.endpoint),
-                cached: hint.cached,
-            })
-            .collect();
+        let hints: Vec<arbiter::Hint> = submission.hints.iter().copied().map(hint_of).collect();
         let allow: Option<Vec<WorkerId>> = submission
             .allow
             .as_ref()

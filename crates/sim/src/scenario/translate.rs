@@ -5,7 +5,7 @@ use tollgate_policy::Arbitration;
 
 use super::ArbiterMachine;
 use crate::protocol::{
-    ClassState, EffectiveLimits, Endpoint, EndpointState, Event, FailReason, Lane, LaneState,
+    ClassState, EffectiveLimits, Endpoint, EndpointState, Event, FailReason, Hint, Lane, LaneState,
     LimitKind, Machine, OutcomeCounts, RejectedCounts, State,
 };
 
@@ -50,6 +50,22 @@ pub(super) fn ended(now_us: u64, id: String, class: String, outcome: Outcome) ->
     }
 }
 
+pub(crate) const fn hint_of(hint: Hint) -> arbiter::Hint {
+    arbiter::Hint {
+        endpoint: to_arbiter(hint.endpoint),
+        cached: hint.cached,
+    }
+}
+
+pub(crate) const fn limit_kind_of(kind: LimitKind) -> arbiter::LimitKind {
+    match kind {
+        LimitKind::Requests => arbiter::LimitKind::Requests,
+        LimitKind::RawIslTokens => arbiter::LimitKind::RawIslTokens,
+        LimitKind::CachedTokens => arbiter::LimitKind::CachedTokens,
+        LimitKind::MayWait => arbiter::LimitKind::MayWait,
+    }
+}
+
 const fn limit_kind(kind: arbiter::LimitKind) -> LimitKind {
     match kind {
         arbiter::LimitKind::Requests => LimitKind::Requests,
@@ -59,7 +75,7 @@ const fn limit_kind(kind: arbiter::LimitKind) -> LimitKind {
     }
 }
 
-const fn fail_reason(reason: arbiter::FailReason) -> FailReason {
+pub(crate) const fn fail_reason(reason: arbiter::FailReason) -> FailReason {
     use arbiter::FailReason as From;
     match reason {
         From::NoWorkers => FailReason::NoWorkers,

@@ -2,6 +2,7 @@
 
 mod cases;
 mod demo;
+mod journal;
 mod replay;
 mod replay_input;
 mod scenario;
