@@ -14,6 +14,7 @@
 //! | `enqueue` | a submission | as above |
 //! | `cancel` | a cancel | as above |
 //! | `flip_one_endpoint` | an endpoint's change to busy or free | classes with a lane there, 1 to 64 |
+//! | `engine_life` | the core's turns for a full life | journal off and on |
 //! | `flip_all_lanes` | a worker event and the selection after it, shutting and opening | lanes, 10 and 10,000 |
 //!
 //! A line's ratio to the first of its function is what the bounds are about: at most 1.1 for costs
@@ -28,7 +29,10 @@ use std::hint::black_box;
 
 use gungraun::prelude::*;
 use gungraun::{Callgrind, EntryPoint};
+use tollgate::{ByHand, Command, Core, Idle, ModelIndex, Nanos};
 use tollgate_arbiter::{Ticket, WorkerId};
+use tollgate_benches::machine::Cores;
+use tollgate_benches::pipeline::{Flow, Gate, Receiver, Rig, Submitter};
 use tollgate_benches::{Draw, Driver, Lane, SMOKE_VARIABLE, Served, Setup, Stream, sized};
 use tollgate_policy::OrderPolicy;
 
@@ -46,6 +50,11 @@ fn counted_select(driver: &mut Driver) -> Option<Served> {
 #[inline(never)]
 fn counted_submit(driver: &mut Driver, draw: Draw) -> Ticket {
     driver.submit(0, draw, Lane::Shared, 0)
+}
+
+#[inline(never)]
+fn counted_turn(core: &mut Core<u64>, now: Nanos) {
+    core.turn(now);
 }
 
 #[inline(never)]
@@ -242,6 +251,55 @@ fn flip_one_endpoint(mut driver: Driver) -> Driver {
     driver
 }
 
+/// An engine by hand, warm, and whether it captures a journal.
+fn engine(captures: bool) -> (Core<u64>, Flow) {
+    let rig = Rig {
+        order: OrderPolicy::Fcfs,
+        gate: Gate::Open,
+        ingress_shards: 1,
+        idle: Idle::Spin,
+    };
+    let built = rig.builder(Cores::NOBODY).build_by_hand::<u64>();
+    let ByHand {
+        mut core,
+        handles,
+        ingress,
+        mut egress,
+    } = built.expect("the rig is valid");
+    let receiver = Receiver::new(egress.remove(0), true);
+    let mut flow = Flow::new(Submitter::new(ingress), receiver);
+    live(&mut core, &mut flow, |core, now| {
+        core.turn(now);
+    });
+    if captures {
+        let command = Command::StartJournal {
+            model: ModelIndex(0),
+            capacity_bytes: 1 << 20,
+        };
+        let started = core.execute(&handles.control(), command);
+        started.expect("nothing is captured yet");
+    }
+    (core, flow)
+}
+
+/// So many full lives, 50 in a turn.
+fn live(core: &mut Core<u64>, flow: &mut Flow, mut turn: impl FnMut(&mut Core<u64>, Nanos)) {
+    const IN_A_TURN: u32 = 50;
+    for now in 1..=OPERATIONS / IN_A_TURN {
+        flow.submit(IN_A_TURN as usize);
+        turn(core, Nanos(u64::from(now)));
+        let received = flow.receive();
+        assert_eq!(received, IN_A_TURN as usize, "no worker is busy");
+    }
+}
+
+#[library_benchmark(setup = engine)]
+#[benches::journal(false, true)]
+fn engine_life((mut core, mut flow): (Core<u64>, Flow)) -> (Core<u64>, Flow) {
+    live(&mut core, &mut flow, counted_turn);
+    (core, flow)
+}
+
 #[library_benchmark(setup = one_per_lane)]
 #[benches::lanes(10, 10_000)]
 fn flip_all_lanes(mut driver: Driver) -> Driver {
@@ -267,7 +325,13 @@ library_benchmark_group!(
 );
 library_benchmark_group!(
     name = other_operations,
-    benchmarks = [enqueue, cancel, flip_one_endpoint, flip_all_lanes]
+    benchmarks = [
+        enqueue,
+        cancel,
+        flip_one_endpoint,
+        flip_all_lanes,
+        engine_life
+    ]
 );
 
 main!(

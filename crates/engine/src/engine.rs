@@ -252,8 +252,12 @@ impl<P> Engine<P> {
             Err(panic) => Some(panic),
         };
         // They run no code that panics but wakers, and those panics they catch.
+        let own = std::thread::current().id();
         for courier in self.couriers.drain(..) {
-            let _ = courier.join();
+            // A waker may drop the engine on a courier's thread, which then ends by itself.
+            if courier.thread().id() != own {
+                let _ = courier.join();
+            }
         }
         match panic {
             None => Ok(()),

@@ -9,7 +9,8 @@ use std::task::{Context, Poll, Waker};
 use tollgate_arbiter::{ClassIndex, Outcome};
 
 use super::Permit;
-use super::lobby::{Entered, Lobby};
+use super::courier::discard;
+use super::lobby::{Entered, Lobby, Vetted};
 use super::news::{Fate, Grant};
 use super::waiters::{Found, Wish};
 use crate::ticket::Ticket;
@@ -209,7 +210,7 @@ impl Progress {
                 self.ask_for_room(Some(index), lobby, request, waker)
             }
             Entered::Full(index, what) => {
-                lobby.waiters.give_back(index);
+                discard(lobby.waiters.give_back(index));
                 Step::refused(Refusal::Full { what })
             }
             Entered::Refused(reason) => Step::refused(reason),
@@ -232,17 +233,8 @@ impl Progress {
         request: &Request<'_, ()>,
         waker: &Waker,
     ) -> Step {
-        let Some(mut front) = lobby.any_front() else {
-            return self.again_outside(entry, waker);
-        };
-        let vetted = front.shard.vet(request);
-        let index = entry.or_else(|| lobby.waiters.take(&mut front.stock));
-        drop(front);
-        let Some(index) = index else {
-            return Step::too_many(lobby);
-        };
-        match vetted {
-            Ok(blocks) => {
+        match lobby.vet(request, entry) {
+            Vetted::MayWait { index, blocks } => {
                 let model = request.model.at();
                 let arrival = lobby.room.arrive(model);
                 let wish = Wish {
@@ -252,8 +244,10 @@ impl Progress {
                 };
                 self.wait_for_room(index, wish, lobby, waker)
             }
-            Err(reason) => {
-                lobby.waiters.give_back(index);
+            Vetted::Busy => self.again_outside(entry, waker),
+            Vetted::NoEntry => Step::too_many(lobby),
+            Vetted::Refused(reason) => {
+                discard(entry.and_then(|index| lobby.waiters.give_back(index)));
                 Step::refused(reason)
             }
         }
@@ -262,7 +256,7 @@ impl Progress {
     fn wait_for_room(&mut self, index: u32, wish: Wish, lobby: &Lobby, waker: &Waker) -> Step {
         lobby.waiters.wish(index, waker, wish);
         self.stage = Stage::Room { index, wish };
-        lobby.room.came(index);
+        lobby.room.came(index, &lobby.shared.room);
         // The last courier may have told everybody by now.
         if lobby.waiters.is_closed() {
             lobby.waiters.close_one(index);
@@ -286,7 +280,7 @@ impl Progress {
             Found::Granted(_) => unreachable!("nothing is granted to what was not submitted"),
             Found::Ended(fate) => {
                 lobby.room.depart(wish.model);
-                lobby.waiters.give_back(index);
+                discard(lobby.waiters.give_back(index));
                 Step::Over(fate.into())
             }
         }
@@ -314,12 +308,14 @@ impl Progress {
             // Another took the room: again, in the old place.
             Entered::Full(..) | Entered::NoEntry => {
                 let step = self.wait_for_room(index, wish, lobby, waker);
-                lobby.room.answer(wish.model, false);
+                lobby.room.answer(wish.model, false, &lobby.shared.room);
                 return step;
             }
         };
         lobby.room.depart(wish.model);
-        lobby.room.answer(wish.model, matches!(step, Step::On));
+        lobby
+            .room
+            .answer(wish.model, matches!(step, Step::On), &lobby.shared.room);
         step
     }
 }
@@ -331,7 +327,7 @@ fn look(index: u32, lobby: &Lobby, waker: &Waker) -> Step {
         Found::Invitation => unreachable!("what was submitted is not invited"),
         Found::Granted(grant) => Step::Granted(index, grant),
         Found::Ended(fate) => {
-            lobby.waiters.give_back(index);
+            discard(lobby.waiters.give_back(index));
             Step::Over(fate.into())
         }
     }
@@ -360,8 +356,10 @@ impl Drop for Passage {
                 let found = lobby.waiters.leave(index);
                 lobby.room.depart(wish.model);
                 match found {
-                    Found::Nothing => return lobby.room.went(index),
-                    Found::Invitation => lobby.room.answer(wish.model, false),
+                    Found::Nothing => return lobby.room.went(index, &lobby.shared.room),
+                    Found::Invitation => {
+                        lobby.room.answer(wish.model, false, &lobby.shared.room);
+                    }
                     Found::Granted(_) | Found::Ended(_) => {}
                 }
                 index
@@ -375,6 +373,6 @@ impl Drop for Passage {
                 index
             }
         };
-        lobby.waiters.give_back(index);
+        discard(lobby.waiters.give_back(index));
     }
 }

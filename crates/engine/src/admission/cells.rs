@@ -95,6 +95,18 @@ pub(super) fn thread_number() -> usize {
     })
 }
 
+/// Runs something, but not inside itself on the same thread.
+pub(super) fn unless_inside(run: impl FnOnce()) {
+    thread_local! {
+        static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+    }
+    if IS_INSIDE.replace(true) {
+        return;
+    }
+    run();
+    IS_INSIDE.set(false);
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;

@@ -9,7 +9,6 @@ use arrayvec::ArrayVec;
 use super::Waiter;
 use super::lobby::Lobby;
 use super::news::{Fate, Grant};
-use super::room::Usher;
 use super::waiters::Waiters;
 use crate::idle::{Idle, Patience};
 use crate::sync::doorbell::Sleeper;
@@ -31,24 +30,16 @@ pub struct Courier {
     shard: usize,
     sleeper: Sleeper,
     idle: Idle,
-    /// The first courier also lets in those who wait for room.
-    usher: Option<Usher>,
     closed: Option<Closed>,
 }
 
 impl Courier {
-    pub(super) fn new(
-        lobby: Arc<Lobby>,
-        shard: usize,
-        (sleeper, idle): (Sleeper, Idle),
-        usher: Option<Usher>,
-    ) -> Self {
+    pub(super) fn new(lobby: Arc<Lobby>, shard: usize, (sleeper, idle): (Sleeper, Idle)) -> Self {
         Self {
             lobby,
             shard,
             sleeper,
             idle,
-            usher,
             closed: None,
         }
     }
@@ -80,24 +71,22 @@ impl Courier {
             return Err(closed);
         }
         match deliver(&self.lobby, self.shard) {
-            Ok(delivered) => {
-                let usher = self.usher.as_mut();
-                Ok(delivered + usher.map_or(0, |usher| usher.turn(&self.lobby)))
-            }
+            Ok(delivered) => Ok(delivered + self.lobby.usher(self.shard)),
             Err(closed) => {
                 self.closed = Some(closed);
-                self.lobby.leave();
+                // From here on a ring for it is answered, and goes to the next one.
+                self.sleeper.close();
+                self.lobby.leave(self.shard);
                 Err(closed)
             }
         }
     }
 
     fn sleep(&mut self) {
-        let (lobby, shard, usher) = (&self.lobby, self.shard, self.usher.as_ref());
+        let (lobby, shard) = (&self.lobby, self.shard);
         let has_work = || {
             let desk = lobby.desks.take(shard);
-            desk.is_none_or(|desk| desk.has_news())
-                || usher.is_some_and(|usher| usher.has_work(lobby))
+            desk.is_none_or(|desk| desk.has_news()) || lobby.has_work_for_usher(shard)
         };
         self.sleeper.sleep_unless(has_work, None);
     }
@@ -120,9 +109,10 @@ impl Drop for Courier {
         desk.leave(|delivery| {
             let mut round = Round::new(waiters);
             round.take(&delivery);
-            round.wakers.into_iter().for_each(wake);
+            round.wake();
         });
-        self.lobby.leave();
+        self.sleeper.close();
+        self.lobby.leave(self.shard);
     }
 }
 
@@ -135,25 +125,41 @@ pub(super) fn deliver(lobby: &Lobby, shard: usize) -> Result<usize, Closed> {
     let delivered = desk.try_recv_batch(BATCH, &mut round);
     if !round.unwanted.is_empty() {
         let mut feedback = desk.feedback();
-        for receipt in round.unwanted {
+        for receipt in round.unwanted.drain(..) {
             feedback.complete(receipt);
         }
     }
     // Before anybody is woken: who is may want it.
     drop(desk);
-    round.wakers.into_iter().for_each(wake);
+    round.wake();
     delivered
 }
 
 /// Wakes a task. Should that panic, it concerns nobody but that task.
 pub(super) fn wake(waker: Waker) {
-    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+    contain(|| waker.wake());
+}
+
+/// Drops a waker that is of no use any more; the same of a panic.
+pub(super) fn discard(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        contain(|| drop(waker));
+    }
+}
+
+fn contain(run: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+        // Dropping what it carries might panic as well.
+        std::mem::forget(panic);
+    }
 }
 
 /// One batch of deliveries.
 struct Round<'a> {
     waiters: &'a Waiters,
     wakers: ArrayVec<Waker, BATCH>,
+    /// Wakers of futures that are gone.
+    spent: ArrayVec<Waker, BATCH>,
     /// Dispatches whose futures are gone.
     unwanted: ArrayVec<Receipt, BATCH>,
 }
@@ -171,6 +177,7 @@ impl<'a> Round<'a> {
         Self {
             waiters,
             wakers: ArrayVec::new(),
+            spent: ArrayVec::new(),
             unwanted: ArrayVec::new(),
         }
     }
@@ -197,7 +204,14 @@ impl<'a> Round<'a> {
         if is_wanted {
             self.wakers.extend(self.waiters.waker(index));
         } else {
-            self.waiters.give_back(index);
+            self.spent.extend(self.waiters.give_back(index));
         }
+    }
+
+    fn wake(self) {
+        self.wakers.into_iter().for_each(wake);
+        self.spent
+            .into_iter()
+            .for_each(|waker| discard(Some(waker)));
     }
 }

@@ -7,7 +7,7 @@
 //! | who | does |
 //! |---|---|
 //! | a task's thread | takes a *front* (an ingress shard in a cell), submits, puts it back; then helps to deliver |
-//! | a [`Courier`] for each egress shard | delivers to the entries and wakes their tasks; the first one lets in those who wait for room ([`room`]) |
+//! | a [`Courier`] for each egress shard | delivers to the entries and wakes their tasks; one of them has the usher, who lets in those who wait for room ([`room`]) |
 //! | the arbiter's thread | nothing of this: it wakes no task and runs no code of a runtime's |
 //!
 //! A front or a *desk* (an egress shard's rings) is used by one thread at a time, for some hundred
@@ -87,33 +87,33 @@ impl Admission {
     }
 }
 
-/// Puts the shards of an engine behind an admission. So many entries for each front; `bell` is that of
-/// the first egress shard.
+/// Puts the shards of an engine behind an admission. So many entries for each front; the bells are those
+/// of the egress shards.
 pub(crate) fn open(
     shared: Arc<Shared>,
     ingress: Vec<IngressShard<Waiter>>,
     egress: Vec<EgressShard<Waiter>>,
     entries_per_front: u32,
-    bell: Doorbell,
+    bells: Box<[Doorbell]>,
 ) -> (Admission, Vec<Courier>) {
     let models = shared.directory.len();
     let (waiters, stocks) = Waiters::new(ingress.len(), entries_per_front);
     let fronts = ingress.into_iter().zip(stocks);
     let fronts = fronts.map(|(shard, stock)| Front { shard, stock });
-    let room = RoomQueue::new(waiters.len(), models, bell);
-    let mut usher = Some(Usher::new(waiters.len(), models));
+    let room = RoomQueue::new(waiters.len(), models, bells);
+    let usher = Usher::new(waiters.len(), models);
     let (mut desks, mut sleepers) = (Vec::new(), Vec::new());
     for shard in egress {
         let (exit, sleeper, idle) = shard.into_parts();
         desks.push(exit);
         sleepers.push((sleeper, idle));
     }
-    let lobby = Lobby::new(waiters, fronts.collect(), desks, room, shared);
+    let lobby = Lobby::new(waiters, fronts.collect(), desks, (room, usher), shared);
     let lobby = Arc::new(lobby);
     let couriers = sleepers
         .into_iter()
         .enumerate()
-        .map(|(shard, sleeper)| Courier::new(Arc::clone(&lobby), shard, sleeper, usher.take()));
+        .map(|(shard, sleeper)| Courier::new(Arc::clone(&lobby), shard, sleeper));
     let couriers = couriers.collect();
     (Admission { lobby }, couriers)
 }

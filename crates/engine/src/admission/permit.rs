@@ -10,6 +10,7 @@ use tollgate_arbiter::{ClassIndex, CostSnapshot, Endpoint, Nanos};
 
 use super::Waiter;
 use super::admit::{AdmitError, Passage};
+use super::courier::discard;
 use super::lobby::Lobby;
 use super::news::Grant;
 use crate::{Refusal, RequeueRefused, Ticket};
@@ -108,32 +109,30 @@ impl Permit {
         let Some(lobby) = self.lobby.take() else {
             return WentBack::Closed;
         };
-        let Some(mut desk) = lobby.desks.take(lobby.desk_of(&self.grant)) else {
-            let is_closed = lobby.waiters.is_closed();
-            // Dropped with the permit if it is closed.
-            self.lobby = Some(lobby);
-            return if is_closed {
-                WentBack::Closed
-            } else {
-                WentBack::NotYet(self)
-            };
-        };
+        let at = lobby.desk_of(&self.grant);
+        // Before anything is held: this drops and clones wakers.
         lobby.waiters.expect(self.index, context.waker());
-        let dispatch = self.grant.dispatch(Waiter(self.index));
-        let requeued = desk.requeue_with(dispatch, || {});
-        drop(desk);
-        match requeued {
-            Ok(()) => WentBack::Waits(Passage::inside(lobby, self.index, self.grant.ticket)),
-            Err(RequeueRefused::Full(_)) => {
-                lobby.waiters.hold(self.index);
-                self.lobby = Some(lobby);
-                WentBack::NotYet(self)
+        let desk = lobby.desks.take(at);
+        let requeued = desk.map(|mut desk| {
+            let dispatch = self.grant.dispatch(Waiter(self.index));
+            desk.requeue_with(dispatch, || {})
+        });
+        let is_closed = match requeued {
+            Some(Ok(())) => {
+                let ticket = self.grant.ticket;
+                return WentBack::Waits(Passage::inside(lobby, self.index, ticket));
             }
-            Err(RequeueRefused::Closed(_)) => {
-                lobby.waiters.hold(self.index);
-                self.lobby = Some(lobby);
-                WentBack::Closed
-            }
+            Some(Err(RequeueRefused::Full(_))) => false,
+            Some(Err(RequeueRefused::Closed(_))) => true,
+            // In use for a moment, or gone for good with its courier.
+            None => !lobby.has_courier(at),
+        };
+        lobby.waiters.hold(self.index);
+        self.lobby = Some(lobby);
+        if is_closed {
+            WentBack::Closed
+        } else {
+            WentBack::NotYet(self)
         }
     }
 }
@@ -150,7 +149,7 @@ impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(lobby) = self.lobby.take() {
             lobby.complete(&self.grant);
-            lobby.waiters.give_back(self.index);
+            discard(lobby.waiters.give_back(self.index));
         }
     }
 }

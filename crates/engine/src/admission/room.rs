@@ -1,7 +1,7 @@
 //! Waiting for room in the engine: first come, first served.
 //!
-//! A future that finds every front full asks for room and sleeps. The *usher*, a part of the first
-//! courier, keeps those who wait in the order in which they came, a list for each model, and invites as
+//! A future that finds every front full asks for room and sleeps. The *usher*, whom one
+//! of the couriers has, keeps those who wait in the order in which they came, a list for each model, and invites as
 //! many as there is room for. Who is invited submits; a newcomer asks for room as long as anybody of its
 //! model waits for some, so that nobody is overtaken by who came later.
 //!
@@ -28,10 +28,11 @@ use arrayvec::ArrayVec;
 use crossbeam::queue::ArrayQueue;
 use crossbeam::utils::CachePadded;
 
-use super::courier::wake;
+use super::courier::{discard, wake};
 use super::lobby::Lobby;
 use crate::ingress::Space;
-use crate::sync::doorbell::Doorbell;
+use crate::sync::doorbell::{Answer, Doorbell};
+use crate::sync::room::RoomWord;
 
 /// How many notes the usher reads, and how many it invites, in one turn.
 const PER_TURN: usize = 64;
@@ -46,7 +47,7 @@ pub(super) struct RoomQueue {
     models: Box<[CachePadded<Counts>]>,
     /// The last of some invitations was answered, or one without taking room.
     answered: AtomicBool,
-    bell: Doorbell,
+    bells: Box<[Doorbell]>,
 }
 
 #[derive(Debug, Default)]
@@ -67,15 +68,15 @@ enum Note {
 }
 
 impl RoomQueue {
-    /// For so many entries and models; `bell` is the usher's.
-    pub(super) fn new(entries: u32, models: usize, bell: Doorbell) -> Self {
+    /// For so many entries and models; the bells are the couriers'.
+    pub(super) fn new(entries: u32, models: usize, bells: Box<[Doorbell]>) -> Self {
         Self {
             // Of each entry at most one note of either kind is on its way.
             notes: ArrayQueue::new(2 * entries as usize),
             arrivals: AtomicU64::new(0),
             models: (0..models).map(|_| CachePadded::default()).collect(),
             answered: AtomicBool::new(false),
-            bell,
+            bells,
         }
     }
 
@@ -97,30 +98,42 @@ impl RoomQueue {
     }
 
     /// An entry waits for room from now on; its wish is written.
-    pub(super) fn came(&self, index: u32) {
-        self.note(Note::Came(index));
+    pub(super) fn came(&self, index: u32, word: &RoomWord) {
+        self.note(Note::Came(index), word);
     }
 
     /// An entry's future went away while it waited for room.
-    pub(super) fn went(&self, index: u32) {
-        self.note(Note::Went(index));
+    pub(super) fn went(&self, index: u32, word: &RoomWord) {
+        self.note(Note::Went(index), word);
     }
 
-    fn note(&self, note: Note) {
-        let Ok(()) = self.notes.push(note) else {
-            unreachable!("there is room for all notes of all entries");
-        };
-        let _ = self.bell.ring();
+    fn note(&self, note: Note, word: &RoomWord) {
+        // There is room for all notes of all entries, as long as somebody reads them.
+        let _ = self.notes.push(note);
+        self.ring(word);
+    }
+
+    /// Rings for the courier who has the usher; where that one is gone, for its heir.
+    pub(super) fn ring(&self, word: &RoomWord) {
+        let mut usher = word.usher();
+        while self.bells[usher].ring() == Answer::Gone {
+            let heir = word.usher();
+            if heir == usher {
+                // The last courier is gone.
+                return;
+            }
+            usher = heir;
+        }
     }
 
     /// An invitation was answered; whether the room was taken, or is there for another.
-    pub(super) fn answer(&self, model: usize, was_taken: bool) {
+    pub(super) fn answer(&self, model: usize, was_taken: bool, word: &RoomWord) {
         // ORDERING: Release with the Acquire of `Usher::look`: what the answer took is seen there.
         let was_last = self.models[model].invited.fetch_sub(1, Ordering::Release) == 1;
         if was_last || !was_taken {
             // ORDERING: Release with the Acquire of `Usher::turn`.
             self.answered.store(true, Ordering::Release);
-            let _ = self.bell.ring();
+            self.ring(word);
         }
     }
 }
@@ -175,6 +188,11 @@ impl Usher {
         }
     }
 
+    /// Another courier has it now, and looks at everything.
+    pub(super) fn change_hands(&mut self) {
+        self.is_unsure = true;
+    }
+
     /// Reads some notes and looks for room where that may be of use; how much it did.
     pub(super) fn turn(&mut self, lobby: &Lobby) -> usize {
         let mut done = 0;
@@ -188,7 +206,7 @@ impl Usher {
                 Note::Came(index) => self.insert(lobby, index),
                 Note::Went(index) => {
                     self.remove(index);
-                    lobby.waiters.give_back(index);
+                    discard(lobby.waiters.give_back(index));
                 }
             }
         }
@@ -264,7 +282,7 @@ impl Usher {
                     wakers.extend(lobby.waiters.waker(first));
                 } else {
                     // Its future is gone, and its note is on its way.
-                    lobby.room.answer(model, false);
+                    lobby.room.answer(model, false, &lobby.shared.room);
                 }
             }
         }

@@ -65,10 +65,10 @@ impl Builder {
             max: ENTRIES_MAX,
             found,
         })?;
-        let bell = by_hand.core.tell_of_room();
+        let bells = by_hand.core.tell_of_room();
         let shared = by_hand.handles.shared();
         let (ingress, egress) = (by_hand.ingress, by_hand.egress);
-        let (admission, couriers) = admission::open(shared, ingress, egress, entries, bell);
+        let (admission, couriers) = admission::open(shared, ingress, egress, entries, bells);
         Ok(AdmissionByHand {
             core: by_hand.core,
             handles: by_hand.handles,

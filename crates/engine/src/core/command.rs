@@ -216,7 +216,7 @@ impl<P> Core<P> {
         }
         if self.tells_of_room {
             // There will be none for those who wait for room.
-            let _ = self.hall.outlets[0].bell.ring();
+            self.ring_for_usher();
         }
     }
 

@@ -56,7 +56,7 @@ use crate::control::{Order, Reply};
 use crate::idle::{Idle, Patience};
 use crate::journal::Recorder;
 use crate::shared::Shared;
-use crate::sync::doorbell::{Doorbell, Sleeper};
+use crate::sync::doorbell::{Answer, Doorbell, Sleeper};
 use crate::sync::mail::Letterbox;
 use crate::wire::Intake;
 use crate::wire::extension::Parts;
@@ -228,11 +228,23 @@ impl<P> Core<P> {
         core
     }
 
-    /// From now on whoever receives from the first egress shard is told where ingress shards have room
-    /// again; its doorbell.
-    pub(crate) fn tell_of_room(&mut self) -> Doorbell {
+    /// From now on a receiver is told where ingress shards have room again; the receivers' doorbells.
+    pub(crate) fn tell_of_room(&mut self) -> Box<[Doorbell]> {
         self.tells_of_room = true;
-        self.hall.outlets[0].bell.clone()
+        let outlets = self.hall.outlets.iter();
+        outlets.map(|outlet| outlet.bell.clone()).collect()
+    }
+
+    /// Rings for the receiver who is told of room, or its heir.
+    pub(super) fn ring_for_usher(&self) {
+        let mut usher = self.shared.room.usher();
+        while self.hall.outlets[usher].bell.ring() == Answer::Gone {
+            let heir = self.shared.room.usher();
+            if heir == usher {
+                return;
+            }
+            usher = heir;
+        }
     }
 
     /// One turn at time `now`, which is on the engine's clock and does not go back.
@@ -270,7 +282,7 @@ impl<P> Core<P> {
         self.select(&mut report);
         let has_freed = self.hall.settle();
         if self.tells_of_room && (has_freed || report.intake > 0) && self.shared.room.tell() {
-            let _ = self.hall.outlets[0].bell.ring();
+            self.ring_for_usher();
         }
         if let Some(panic) = self.take_alarm() {
             resume_unwind(panic);

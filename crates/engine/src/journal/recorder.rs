@@ -150,8 +150,18 @@ impl Recorder {
 
     #[inline(always)]
     fn put<const N: usize>(&mut self, words: [u64; N]) {
-        if let Some(room) = self.room(N) {
-            room.copy_from_slice(&words);
+        if self.is_full {
+            return;
+        }
+        // An array, so that its words are stored one by one: most records are two or three.
+        let room = self.words.get_mut(self.len..);
+        match room.and_then(|room| room.first_chunk_mut()) {
+            Some(room) => {
+                *room = words;
+                self.len += N;
+                self.records += 1;
+            }
+            None => self.is_full = true,
         }
     }
 
@@ -196,10 +206,15 @@ impl Recorder {
         let has_parts = !request.hints.is_empty()
             || request.allow.is_some()
             || !request.require_taints.is_empty();
-        if flags & !MAY_WAIT == 0 && !has_parts {
-            self.put([Kind::Intake.with(head), body[0], body[1], body[2], body[3]]);
-        } else {
-            self.intake_extended(head, body, request);
+        let [a, b, c, d] = body;
+        let head_alone = Kind::Intake.with(head);
+        // Nearly all are of the first two forms.
+        match (flags & !MAY_WAIT, request.pin, has_parts) {
+            (0, _, false) => self.put([head_alone, a, b, c, d]),
+            (HAS_PIN, Some(pin), false) => {
+                self.put([head_alone, a, b, c, d, pin.worker.0, pin.rank.into()]);
+            }
+            _ => self.intake_extended(head, body, request),
         }
     }
 

@@ -218,3 +218,40 @@ fn starts_and_stops_end() {
         built.engine.join().expect("nothing panicked");
     }
 }
+
+#[test]
+fn whoever_is_left_lets_in_those_who_wait_for_room() {
+    let mut hand = Hand::new(open(), |builder| {
+        builder
+            .egress_shards(3)
+            .slots(2)
+            .room_waiters(8)
+            .worker(Worker::new(2))
+    });
+    let admit = |hand: &Hand| Task::begun(hand.admission.admit(Request::new(1, ())));
+    let running = [admit(&hand), admit(&hand)];
+    hand.settle();
+    let [one, other] = running.map(|task| task.end().expect("a worker is free"));
+    let mut waiting = admit(&hand);
+    hand.settle();
+    drop(hand.couriers.remove(0));
+    drop(hand.couriers.remove(0));
+    let mut late = admit(&hand);
+    assert_eq!(hand.admission.waiting_for_room(FIRST), 2);
+    assert!(hand.handles.closed().is_none());
+    drop((one, other));
+    hand.settle();
+    for task in [&mut waiting, &mut late] {
+        assert!(task.is_woken(), "there is room");
+        assert!(task.poll().is_pending());
+    }
+    hand.settle();
+    let permit = waiting.end().expect("a worker is free");
+    let again = Task::begun(permit.requeue());
+    hand.settle();
+    assert_eq!(again.end().expect("it goes out again").attempt(), 2);
+    assert!(late.end().is_ok());
+    drop(hand.couriers.remove(0));
+    hand.settle();
+    assert!(hand.handles.closed().is_some());
+}

@@ -154,6 +154,11 @@ impl<F: Future> Task<F> {
         self.future.as_mut().poll(context)
     }
 
+    /// What its wakers share.
+    pub(crate) fn wakes(&self) -> Arc<Wakes> {
+        Arc::clone(&self.wakes)
+    }
+
     /// Whether it was woken since this was asked last.
     pub(crate) fn is_woken(&mut self) -> bool {
         let now = self.wakes.0.load(Ordering::Relaxed);

@@ -292,3 +292,54 @@ fn every_egress_shard_has_its_courier() {
     assert_eq!(hand.counts(), (0, 0));
     assert_eq!(hand.state().stale_events, 0);
 }
+
+#[test]
+fn wakers_of_futures_that_are_gone_are_not_kept() {
+    let mut hand = Hand::new(one_at_a_time(), |builder| builder);
+    let holder = Task::begun(hand.admission.admit(Request::new(1, ())));
+    hand.settle();
+    let permit = holder.end().expect("a worker is free");
+    let waiting = Task::begun(hand.admission.admit(Request::new(1, ())));
+    let invalid = Request {
+        priority_jump: f64::NAN,
+        ..Request::new(1, ())
+    };
+    let mut refused = Task::new(hand.admission.admit(invalid));
+    assert!(refused.poll().is_ready());
+    let kept = [waiting.wakes(), refused.wakes()];
+    drop((waiting, refused));
+    hand.settle();
+    for wakes in kept {
+        assert_eq!(Arc::strong_count(&wakes), 1, "nobody but this test has it");
+    }
+    drop(permit);
+}
+
+/// A panic whose payload panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "the payload is dropped");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_concerns_its_own_task_alone() {
+    struct Broken;
+    impl std::task::Wake for Broken {
+        fn wake(self: Arc<Self>) {
+            std::panic::panic_any(Bomb);
+        }
+    }
+    let mut hand = Hand::new(open(), |builder| builder);
+    let waker = std::task::Waker::from(Arc::new(Broken));
+    let mut broken = Task::new(hand.admission.admit(Request::new(1, ())));
+    let mut context = std::task::Context::from_waker(&waker);
+    assert!(broken.poll_with(&mut context).is_pending());
+    let other = Task::begun(hand.admission.admit(Request::new(1, ())));
+    hand.settle();
+    assert!(other.end().is_ok());
+    drop(broken);
+    assert_eq!(hand.counts(), (0, 0));
+}

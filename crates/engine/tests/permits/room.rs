@@ -228,3 +228,56 @@ fn who_is_invited_finds_the_front_that_has_room() {
     drop((waiting.end().expect("a worker is free"), three, four));
     assert_eq!(hand.counts(), (0, 0));
 }
+
+/// Entries belong to fronts, but who finds none at its own takes another's.
+#[test]
+fn one_thread_has_the_room_waiters_of_all_fronts() {
+    let mut hand = Hand::new(one_at_a_time(), |builder| {
+        builder.ingress_shards(4).slots(4).room_waiters(8)
+    });
+    let admit = |hand: &Hand| Task::begun(hand.admission.admit(Request::new(1, ())));
+    let mut tasks: Vec<_> = (0..12).map(|_| admit(&hand)).collect();
+    let refused = Task::new(hand.admission.admit(Request::new(1, ()))).poll();
+    let Poll::Ready(Err(error)) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(error, AdmitError::TooMany { max: 12 });
+    hand.settle();
+    assert_eq!(hand.admission.waiting_for_room(FIRST), 8);
+    for _ in 0..12 {
+        hand.settle();
+        let mut first = tasks.remove(0);
+        if first.is_woken() && first.poll().is_pending() {
+            hand.settle();
+        }
+        drop(first);
+    }
+    assert_eq!(hand.counts(), (0, 0));
+    assert_eq!(hand.admission.waiting_for_room(FIRST), 0);
+}
+
+/// A slot of one front is free, and an entry of another.
+#[test]
+fn an_entry_of_one_front_takes_a_slot_of_another() {
+    let mut hand = Hand::new(open(), |builder| {
+        builder.ingress_shards(2).slots(4).room_waiters(0)
+    });
+    let admit = |hand: &Hand| Task::begun(hand.admission.try_admit(Request::new(1, ())));
+    let mut tasks: Vec<_> = (0..4).map(|_| admit(&hand)).collect();
+    hand.settle();
+    let mut permits: Vec<_> = tasks.drain(..).map(|task| task.end().ok()).collect();
+    for round in 0..8 {
+        // Whichever goes: its entry is free at once, its slot after a turn.
+        drop(permits.remove(round % 3));
+        if round % 2 == 0 {
+            hand.settle();
+        }
+        let mut task = Task::new(hand.admission.try_admit(Request::new(1, ())));
+        if task.poll().is_ready() {
+            hand.settle();
+            task = Task::begun(hand.admission.try_admit(Request::new(1, ())));
+        }
+        hand.settle();
+        permits.push(Some(task.end().expect("three of four slots are taken")));
+    }
+}

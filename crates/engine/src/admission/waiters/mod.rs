@@ -174,9 +174,12 @@ impl Waiters {
         Some(taken)
     }
 
-    /// Gives an entry back, from any thread; its owner does.
-    pub(super) fn give_back(&self, index: u32) {
+    /// Gives an entry back, from any thread; its owner does. The waker that is left in it, to be dropped
+    /// where nothing is held.
+    #[must_use = "a waker is a task's own"]
+    pub(super) fn give_back(&self, index: u32) -> Option<Waker> {
         let entry = self.entry(index);
+        let waker = entry.waker.take();
         entry.phase.store(FREE, Ordering::Relaxed);
         let returned = &self.returned[(index / self.per_front) as usize];
         let mut head = returned.load(Ordering::Relaxed);
@@ -186,7 +189,7 @@ impl Waiters {
             let pushed =
                 returned.compare_exchange_weak(head, index, Ordering::Release, Ordering::Relaxed);
             match pushed {
-                Ok(_) => return,
+                Ok(_) => return waker,
                 Err(now) => head = now,
             }
         }
@@ -257,16 +260,12 @@ impl Waiters {
         self.entry(index).waker.take()
     }
 
-    /// Nothing is delivered any more; not all have been told yet.
-    pub(super) fn close(&self) {
+    /// Nothing is delivered any more: ends all that wait, for room or in the engine, and hands their
+    /// wakers to `wake`.
+    pub(super) fn close_all(&self, mut wake: impl FnMut(Waker)) {
         self.closed.store(1, Ordering::Relaxed);
         // ORDERING: with the fence of `is_closed` (W5).
         fence(Ordering::SeqCst);
-    }
-
-    /// The same; ends all that wait, for room or in the engine, and hands their wakers to `wake`.
-    pub(super) fn close_all(&self, mut wake: impl FnMut(Waker)) {
-        self.close();
         for index in 0..self.len() {
             if self.close_one(index) {
                 self.waker(index).into_iter().for_each(&mut wake);
@@ -276,7 +275,7 @@ impl Waiters {
 
     /// Whether nothing is delivered any more: asked by whoever waits for room, once it does.
     pub(super) fn is_closed(&self) -> bool {
-        // ORDERING: with the fence of `close` (W5).
+        // ORDERING: with the fence of `close_all` (W5).
         fence(Ordering::SeqCst);
         self.closed.load(Ordering::Relaxed) == 1
     }

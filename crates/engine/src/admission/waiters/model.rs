@@ -49,7 +49,7 @@ fn deliver(table: &Waiters) -> bool {
     if is_wanted {
         table.waker(ENTRY).into_iter().for_each(Waker::wake);
     } else {
-        table.give_back(ENTRY);
+        drop(table.give_back(ENTRY));
     }
     is_wanted
 }
@@ -176,7 +176,7 @@ fn a_late_wake_meets_the_next_future() {
         while table.look(ENTRY, Waker::noop()) == Found::Nothing {
             thread::yield_now();
         }
-        table.give_back(ENTRY);
+        drop(table.give_back(ENTRY));
         assert_eq!(table.take(&mut stock), Some(ENTRY));
         table.expect(ENTRY, Waker::noop());
         let next = thread::spawn({
@@ -273,7 +273,7 @@ fn entries_come_back_once_each() {
         assert_eq!(table.take(&mut stock), None);
         let others = [first, second].map(|index| {
             let table = Arc::clone(&table);
-            thread::spawn(move || table.give_back(index))
+            thread::spawn(move || drop(table.give_back(index)))
         });
         let early = table.take(&mut stock);
         for other in others {

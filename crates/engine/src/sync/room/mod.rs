@@ -19,13 +19,30 @@ const NEWS: u32 = 2;
 #[derive(Debug)]
 pub(crate) struct RoomWord {
     state: CachePadded<AtomicU32>,
+    /// Who is told: the number of an egress shard.
+    usher: AtomicU32,
 }
 
 impl RoomWord {
     pub(crate) fn new() -> Self {
         Self {
             state: CachePadded::new(AtomicU32::new(UNASKED)),
+            usher: AtomicU32::new(0),
         }
+    }
+
+    /// Whose bell is to be rung.
+    pub(crate) fn usher(&self) -> usize {
+        // ORDERING: Acquire with the Release of `hand_on`: who found the old one gone finds the new one.
+        self.usher.load(Ordering::Acquire) as usize
+    }
+
+    /// Another one is told from now on. The old one is gone already: whoever rings for it learns that,
+    /// and asks again.
+    pub(crate) fn hand_on(&self, heir: usize) {
+        let heir = u32::try_from(heir).expect("shards are few");
+        // ORDERING: Release with the Acquire of `usher`.
+        self.usher.store(heir, Ordering::Release);
     }
 
     /// Somebody waits for room; to be said before the shards are looked at.
