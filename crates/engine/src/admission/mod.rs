@@ -60,7 +60,7 @@ impl Admission {
     /// See [`AdmitError`]. The request's payload is `()`: what a task needs, it has.
     ///
     /// # Complexity
-    /// Allocates nothing, and takes no lock. A submission is that of
+    /// Allocates nothing, and waits for no lock. A submission is that of
     /// [`IngressShard::try_submit`](crate::IngressShard::try_submit).
     pub fn admit<'a>(&self, request: Request<'a, ()>) -> Admit<'a> {
         Admit::new(Arc::clone(&self.lobby), request, true)
