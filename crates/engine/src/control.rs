@@ -194,6 +194,12 @@ pub enum ControlError {
         /// The size given.
         found: usize,
     },
+    /// There is no memory for the buffer of a journal.
+    #[error("there is no memory for a journal's buffer of {required} bytes")]
+    JournalMemory {
+        /// The size given.
+        required: usize,
+    },
     /// A journal of this model is captured already, or has not been taken since.
     #[error("a journal of this model has been started and not been taken")]
     JournalRuns,

@@ -5,7 +5,7 @@
 
 use tollgate_arbiter::Nanos;
 use tollgate_sim::differential::{Episode, Observation, Pair, Step};
-use tollgate_sim::protocol::{Amendment, Event, Machine};
+use tollgate_sim::protocol::{Amendment, Endpoint, Event, Machine, Op, Submission, WorkerRecord};
 use tollgate_sim::scenario::{ArbiterMachine, MachineOptions};
 
 const OPS: usize = 300_000;
@@ -120,6 +120,59 @@ fn apply(step: &Step, machine: &mut ArbiterMachine, out: &mut Vec<Event>) {
         Step::Room(group, room) => machine.set_egress_room(*group, *room),
         Step::Hold(hold) => machine.hold_drained(*hold),
     }
+}
+
+/// What waits when a drain is over is gathered, put in intake order and answered over many turns; a
+/// checkpoint may be taken between any two of them, also after some of it has been answered or cancelled.
+#[test]
+fn a_restore_while_the_rest_of_a_drain_is_answered_goes_on_alike() {
+    const REQUESTS: u64 = 6_000;
+    let profile = Episode::new(3).profile;
+    let options = MachineOptions {
+        slots: 8_192,
+        endpoints: 64,
+        ..MachineOptions::default()
+    };
+    let mut reference = ArbiterMachine::new(&profile, options).expect("the capacities suffice");
+    let mut out = Vec::new();
+    reference.apply(&Op::Worker(WorkerRecord::new(1)), &mut out);
+    let mut dice = Dice(77);
+    for number in 0..REQUESTS {
+        let submission = Submission {
+            strict_priority: u32::try_from(dice.roll(3)).expect("small"),
+            pin: (dice.roll(2) == 0).then(|| Endpoint::new(1, 0)),
+            ..Submission::new(&format!("r{number}"), 5)
+        };
+        reference.apply(&Op::Submit(submission), &mut out);
+    }
+    reference.begin_drain(Nanos(0));
+    let mut subject = reference.resumed();
+    let mut turns = 0;
+    while reference.state().waiting > 0 {
+        turns += 1;
+        assert!(turns < 100_000, "the drain never ends");
+        if dice.roll(4) == 0 {
+            subject = reference.resumed();
+        }
+        let removals = 1 + dice.roll(8);
+        let cancelled = dice.roll(REQUESTS);
+        let (mut got, mut want) = (Vec::new(), Vec::new());
+        for (machine, events) in [(&mut subject, &mut got), (&mut reference, &mut want)] {
+            machine.turn(0, removals, events);
+            if turns % 3 == 0 {
+                let id = format!("r{cancelled}");
+                machine.apply(&Op::Cancel { id }, events);
+            }
+        }
+        assert_eq!(got, want, "turn {turns}");
+        if turns % 16 == 0 {
+            assert!(
+                subject.checkpoint() == reference.checkpoint(),
+                "turn {turns}"
+            );
+        }
+    }
+    assert!(turns > 100, "it took {turns} turns");
 }
 
 #[test]

@@ -14,7 +14,7 @@ impl Control {
     /// [`Journal::pause`] says how long.
     ///
     /// # Errors
-    /// The size is out of range, a journal of this model has been started and not been taken, the
+    /// The size is out of range, or more than there is memory, a journal of this model has been started and not been taken, the
     /// model's workers are chosen by a selector of the embedder's own, or the engine is closed.
     pub fn start_journal(
         &self,
@@ -56,5 +56,8 @@ pub(crate) fn buffer(command: &Command) -> Result<Option<Box<Recorder>>, Control
             found: capacity_bytes,
         });
     }
-    Ok(Some(Box::new(Recorder::new(capacity_bytes))))
+    let recorder = Recorder::new(capacity_bytes).ok_or(ControlError::JournalMemory {
+        required: capacity_bytes,
+    })?;
+    Ok(Some(Box::new(recorder)))
 }

@@ -18,8 +18,6 @@ use crate::ticket::PlaceMap;
 
 /// How many reloads a capture may hold.
 const RELOADS_MAX: usize = 4_096;
-/// Touching one word of so many touches every page.
-const WORDS_PER_PAGE: usize = 512;
 
 macro_rules! kinds {
     ($($kind:ident),+ $(,)?) => {
@@ -84,22 +82,21 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// A buffer of so many bytes, its pages touched.
-    pub(crate) fn new(bytes: usize) -> Self {
-        let mut words = vec![0; bytes / 8].into_boxed_slice();
-        words
-            .iter_mut()
-            .step_by(WORDS_PER_PAGE)
-            .for_each(|word| *word = 1);
-        Self {
-            words,
+    /// A buffer of so many bytes, its pages touched; none where there is not so much memory.
+    pub(crate) fn new(bytes: usize) -> Option<Self> {
+        let mut words = Vec::new();
+        words.try_reserve_exact(bytes / 8).ok()?;
+        // Not zeros: those may come from the system as pages that nobody has touched.
+        words.resize(bytes / 8, 1);
+        Some(Self {
+            words: words.into_boxed_slice(),
             len: 0,
             records: 0,
             is_full: false,
             time: Nanos(0),
             start: None,
             policies: Vec::with_capacity(RELOADS_MAX),
-        }
+        })
     }
 
     pub(crate) fn begin(&mut self, start: Box<Start>) {

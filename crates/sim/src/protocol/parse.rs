@@ -29,18 +29,18 @@ impl Op {
     /// ```
     pub fn parse(line: &str) -> Result<Self, OpError> {
         let mut fields = Fields::read(line)?;
-        let op = fields.op(RANKS)?;
+        let op = fields.op(RANKS, POSITIVE)?;
         fields.finish()?;
         Ok(op)
     }
 }
 
 impl Fields {
-    /// The operation of a scenario that they say; a worker may have as many `ranks` as that.
-    pub(super) fn op(&mut self, ranks: Kind<u32>) -> Result<Op, OpError> {
+    /// The operation of a scenario that they say; a worker may have as many `ranks` and so large a `batch`.
+    pub(super) fn op(&mut self, ranks: Kind<u32>, batch: Kind<u64>) -> Result<Op, OpError> {
         let fields = self;
         Ok(match fields.op {
-            OpName::Worker => Op::Worker(fields.worker_record(ranks)?),
+            OpName::Worker => Op::Worker(fields.worker_record(ranks, batch)?),
             OpName::RemoveWorker => Op::RemoveWorker {
                 id: fields.required("id", UINT64)?,
             },
@@ -272,12 +272,16 @@ impl Fields {
         ))
     }
 
-    fn worker_record(&mut self, ranks: Kind<u32>) -> Result<WorkerRecord, OpError> {
+    fn worker_record(
+        &mut self,
+        ranks: Kind<u32>,
+        batch: Kind<u64>,
+    ) -> Result<WorkerRecord, OpError> {
         let record = WorkerRecord {
             id: self.required("id", UINT64)?,
             ranks: self.optional("ranks", ranks)?.unwrap_or(1),
             first_rank: self.optional("first_rank", UINT32)?.unwrap_or(0),
-            max_batched_tokens: self.optional("max_batched_tokens", POSITIVE)?,
+            max_batched_tokens: self.optional("max_batched_tokens", batch)?,
             taints: self.optional("taints", TEXTS)?.unwrap_or_default(),
             overloaded: self.optional("overloaded", FLAG)?.unwrap_or(false),
             available: self.optional("available", FLAG)?.unwrap_or(true),

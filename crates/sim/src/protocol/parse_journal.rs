@@ -185,7 +185,7 @@ impl Fields {
                 full: self.required("full", FLAG)?,
                 records: self.required("records", UINT64)?,
             },
-            _ => JournalOp::Op(self.op(RANKS)?),
+            _ => JournalOp::Op(self.op(RANKS, UINT64)?),
         })
     }
 

@@ -26,7 +26,8 @@ impl Places {
     fn new(model: u8, slots: u32) -> Self {
         Self {
             model,
-            slot_bits: slots.max(1).next_power_of_two().ilog2(),
+            // Wider than any number of slots: a wrong one is refused later.
+            slot_bits: u64::from(slots.max(1)).next_power_of_two().ilog2(),
         }
     }
 

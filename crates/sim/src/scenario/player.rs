@@ -317,7 +317,8 @@ impl JournalPlayer {
 fn is_restore(text: &str, op: &Result<JournalOp, crate::protocol::OpError>) -> bool {
     match op {
         Ok(op) => matches!(op, JournalOp::Restore(_)),
-        Err(_) => text.trim_start().starts_with(r#"{"op":"restore""#),
+        // However it is spaced and ordered.
+        Err(_) => text.starts_with('{') && text.contains(r#""restore""#),
     }
 }
 

@@ -74,6 +74,8 @@ fn a_journal_that_is_damaged_or_cut_is_told_with_its_line() {
     let whole = JOURNAL.trim_end();
     let last = whole.rfind('\n').expect("it has lines");
     let version = JOURNAL.replace(r#""version":1"#, r#""version":2"#);
+    let spaced = version.replacen(r#"{"op":"restore""#, r#"{ "op" : "restore""#, 1);
+    let slots = JOURNAL.replacen(r#""slots":16"#, r#""slots":4294967295"#, 1);
     let request = JOURNAL.replace(r#""request_count":"#, r#""request_count":9"#);
     let cases = [
         (
@@ -83,6 +85,8 @@ fn a_journal_that_is_damaged_or_cut_is_told_with_its_line() {
         ),
         (&JOURNAL[..=last], lines - 1, "the journal is cut"),
         (version.as_str(), 1, "field `version` is 2; it must be 1"),
+        (spaced.as_str(), 1, "field `version` is 2; it must be 1"),
+        (slots.as_str(), 0, "slots must be between"),
         (request.as_str(), 0, "the checkpoint is not whole"),
     ];
     for (journal, line, wanted) in cases {

@@ -411,3 +411,28 @@ fn a_journal_of_real_threads_replays_to_what_was_delivered() {
     assert!(journal.pause() < std::time::Duration::from_secs(10));
     assert_eq!(Nanos(0), Nanos::default());
 }
+
+/// Whatever record an engine takes, its journal's reader takes as well.
+#[test]
+fn a_worker_without_a_batch_is_replayed() {
+    let builder = Engine::builder(Profile::synthetic(None)).journal(1 << 16);
+    let built = builder.build_by_hand::<()>();
+    let mut by_hand = built.unwrap_or_else(|errors| panic!("{errors}"));
+    let (control, model) = (by_hand.handles.control(), ModelIndex(0));
+    let worker = Worker {
+        max_batched_tokens: Some(0),
+        ..Worker::new(2)
+    };
+    let added = Command::UpsertWorker { model, worker };
+    assert!(by_hand.core.execute(&control, added).is_ok());
+    let submitted = by_hand.ingress[0].try_submit(Request::new(1, ()));
+    assert!(submitted.is_ok());
+    by_hand.core.turn(Nanos(5));
+    let taken = by_hand
+        .core
+        .execute(&control, Command::TakeJournal { model });
+    let Ok(Done::Journal(Some(journal))) = taken else {
+        panic!("it was captured from the start");
+    };
+    assert_eq!(replay(&journal).0.decisions, 1);
+}
