@@ -35,30 +35,31 @@ impl Worker {
     }
 }
 
-/// One endpoint number.
+/// One endpoint number: two cache lines, the first with what every change of its load reads.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Slot {
-    pub(crate) endpoint: Endpoint,
+    pub(crate) booked: u64,
+    pub(crate) reported: u64,
+    pub(crate) active: u64,
+    /// Loads that change none of its busy bits.
+    pub(crate) band: Band,
+    /// Who goes first where scores are equal; tells the last use.
+    pub(crate) precedence: u64,
+    /// Where it stands in the index over endpoints.
+    pub(crate) place: LoadPlace,
     /// Rises when the endpoint departs: bookings of before are void (S9.3).
     pub(crate) incarnation: u32,
-    /// Live requests that refer to this number.
-    refs: u32,
     pub(crate) known: bool,
     pub(crate) shut: bool,
     /// No class-wide reason keeps requests off it: it is eligible, and not busy whatever its load.
     pub(crate) competes: bool,
-    /// Loads that change none of its busy bits.
-    pub(crate) band: Band,
-    pub(crate) booked: u64,
-    pub(crate) reported: u64,
-    pub(crate) active: u64,
-    /// Where it stands in the index over endpoints.
-    pub(crate) place: LoadPlace,
-    /// Who goes first where scores are equal; tells the last use.
-    pub(crate) precedence: u64,
+    pub(crate) endpoint: Endpoint,
     /// Dispatches to it since it arrived, and their costs.
     pub(crate) dispatched: u64,
     pub(crate) charged_tokens: u64,
+    /// Live requests that refer to this number.
+    refs: u32,
 }
 
 impl Slot {

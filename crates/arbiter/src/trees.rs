@@ -89,15 +89,15 @@ impl Trees {
 
     #[inline]
     fn at(&self, tree: usize, place: usize) -> Rank {
-        self.quads[tree * self.shape.quads + place / 4][place % 4]
+        self.quads.as_flattened()[4 * tree * self.shape.quads + place]
     }
 
     /// Sets a leaf; what it was before. O(log leaves), or O(1) in bulk.
     #[inline(always)]
     pub(crate) fn set(&mut self, tree: usize, leaf: u32, rank: Rank, order: &SlotOrder) -> Rank {
-        let base = tree * self.shape.quads;
         let place = self.shape.leaf(leaf as usize);
-        let old = std::mem::replace(&mut self.quads[base + place / 4][place % 4], rank);
+        let nodes = self.quads.as_flattened_mut();
+        let old = std::mem::replace(&mut nodes[4 * tree * self.shape.quads + place], rank);
         if old != rank {
             self.carry(tree, place, old, rank, order);
         }
@@ -129,7 +129,7 @@ impl Trees {
         } else if rank > old {
             while place > root {
                 place = above(place);
-                let best = &mut quads[place / 4][place % 4];
+                let best = &mut quads.as_flattened_mut()[place];
                 if order.better(*best, rank) {
                     return;
                 }
@@ -138,11 +138,11 @@ impl Trees {
         } else {
             while place > root {
                 let parent = above(place);
-                if quads[parent / 4][parent % 4] != old {
+                if quads.as_flattened()[parent] != old {
                     return;
                 }
                 let best = order.best_of_four(&quads[place / 4]);
-                quads[parent / 4][parent % 4] = best;
+                quads.as_flattened_mut()[parent] = best;
                 place = parent;
             }
         }

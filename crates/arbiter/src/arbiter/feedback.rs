@@ -5,8 +5,12 @@ use crate::order::NONE;
 use crate::slab::{Entry, Stage};
 use crate::{ClassIndex, Event, FailReason, Outcome, Sink, Stale, StaleRequeue, Ticket};
 
-/// What a dispatch holds on its endpoint.
+/// What a dispatch holds on its endpoint. An unpinned one holds a reference to the number as well; a
+/// pin's own does for both.
 struct Booking {
+    class: usize,
+    is_pinned: bool,
+    is_prefilled: bool,
     number: u32,
     tokens: u32,
     /// The endpoint has not departed since.
@@ -27,7 +31,7 @@ impl<P> Arbiter<P> {
         else {
             return Err(self.stale());
         };
-        if !self.slab[slot].is_prefilled() {
+        if !booking.is_prefilled {
             self.slab[slot].set_prefilled(true);
             self.endpoints.slot_mut(booking.number).booked -= u64::from(booking.tokens);
             self.settle_activity(booking.number);
@@ -46,8 +50,10 @@ impl<P> Arbiter<P> {
         let Some(booking) = self.booking(ticket, attempt) else {
             return Err(self.stale());
         };
-        self.unbook(slot, &booking);
-        self.endpoints.release(booking.number);
+        self.unbook(&booking);
+        if !booking.is_pinned {
+            self.endpoints.release(booking.number);
+        }
         self.free_slot(slot);
         self.retire_drained();
         Ok(())
@@ -73,7 +79,7 @@ impl<P> Arbiter<P> {
         };
         let entry = self.slab[slot];
         let class = ClassIndex(super::settle::index16(entry.class()));
-        self.unbook(slot, &booking);
+        self.unbook(&booking);
         self.withdraw_dispatch(&entry);
 
         let outcome = if self.drain_deadline.is_some() {
@@ -85,7 +91,9 @@ impl<P> Arbiter<P> {
         };
         if let Some(outcome) = outcome {
             self.classes[class.at()].counters.count(outcome);
-            self.endpoints.release(booking.number);
+            if !booking.is_pinned {
+                self.endpoints.release(booking.number);
+            }
             self.free_slot(slot);
             self.refund(class, &entry);
             sink.event(Event::Ended {
@@ -96,7 +104,9 @@ impl<P> Arbiter<P> {
             });
         } else {
             self.classes[class.at()].counters.requeued += 1;
-            self.avoid(slot, booking.number);
+            if !booking.is_pinned {
+                self.avoid(slot, booking.number);
+            }
             self.lanes.order.links[slot as usize].c = NONE;
             let mut entry = self.slab[slot];
             entry.set_stage(Stage::Waiting);
@@ -109,6 +119,7 @@ impl<P> Arbiter<P> {
     }
 
     /// The booking that a ticket and attempt mean; `None` if they are stale.
+    #[inline(always)]
     fn booking(&self, ticket: Ticket, attempt: u8) -> Option<Booking> {
         let entry = self.slab.find(ticket)?;
         if entry.stage() != Stage::Dispatched || entry.attempt != attempt {
@@ -117,6 +128,9 @@ impl<P> Arbiter<P> {
         let links = self.lanes.order.links[ticket.slot.at()];
         let holds = self.endpoints.slot(links.a).incarnation == links.c;
         Some(Booking {
+            class: entry.class(),
+            is_pinned: entry.pin != NONE,
+            is_prefilled: entry.is_prefilled(),
             number: links.a,
             tokens: links.b,
             holds,
@@ -125,15 +139,14 @@ impl<P> Arbiter<P> {
 
     /// Releases what a booking still holds on its endpoint, and the dispatch's place among the
     /// outstanding ones.
-    fn unbook(&mut self, slot: u32, booking: &Booking) {
-        let entry = &self.slab[slot];
-        let (class, is_prefilled) = (entry.class(), entry.is_prefilled());
-        self.classes[class].outstanding -= 1;
+    #[inline(always)]
+    fn unbook(&mut self, booking: &Booking) {
+        self.classes[booking.class].outstanding -= 1;
         self.outstanding -= 1;
         if booking.holds {
             let place = self.endpoints.slot_mut(booking.number);
             place.active -= 1;
-            if !is_prefilled {
+            if !booking.is_prefilled {
                 place.booked -= u64::from(booking.tokens);
             }
             self.settle_activity(booking.number);
@@ -161,8 +174,8 @@ impl<P> Arbiter<P> {
         self.end_turn(class.0);
     }
 
-    /// Remembers that a hand-over to an endpoint failed. The booking's reference to it becomes the
-    /// list's, unless there is nothing to choose or it is listed already.
+    /// Remembers that a hand-over of an unpinned request failed. The booking's reference to the
+    /// endpoint becomes the list's, unless it is listed already.
     fn avoid(&mut self, slot: u32, number: u32) {
         let stride = self.capacities.attempts as usize - 1;
         let row = &mut self.avoided[slot as usize * stride..][..stride];
@@ -170,7 +183,7 @@ impl<P> Arbiter<P> {
             .iter()
             .position(|&listed| listed == 0 || listed == number + 1);
         match place {
-            Some(place) if self.slab[slot].pin == NONE && row[place] == 0 => {
+            Some(place) if row[place] == 0 => {
                 row[place] = number + 1;
             }
             _ => self.endpoints.release(number),

@@ -345,7 +345,7 @@ impl<P> Arbiter<P> {
             let avoided = &self.avoided[slot as usize * stride..][..stride];
             refs += avoided.iter().filter(|&&number| number != 0).count() as u64;
             if entry.stage() == Stage::Dispatched {
-                refs += 1;
+                refs += u64::from(entry.pin == NONE);
                 let links = self.lanes.order.links[slot as usize];
                 if self.endpoints.slot(links.a).incarnation == links.c {
                     let tokens = if entry.is_prefilled() {

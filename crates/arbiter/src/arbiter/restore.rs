@@ -320,6 +320,11 @@ impl<P> Arbiter<P> {
                 "it refers to an endpoint that is not listed",
             ));
         }
+        if let (Some(pin), Some(booking)) = (saved.pin, saved.booking)
+            && booking.index != pin
+        {
+            return Err(wrong("request", at, "it is booked beside its pin"));
+        }
         let stride = self.capacities.attempts as usize - 1;
         let is_dispatched = saved.booking.is_some();
         if saved.avoided.len() > stride || is_dispatched && saved.attempt == 0 {
@@ -367,11 +372,13 @@ impl<P> Arbiter<P> {
 
     fn restore_booking(&mut self, slot: u32, booking: &BookingCheckpoint) {
         let number = booking.index.0;
-        let class = self.slab[slot].class();
-        self.classes[class].outstanding += 1;
+        let entry = &self.slab[slot];
+        self.classes[entry.class()].outstanding += 1;
         self.outstanding += 1;
         let place = self.endpoints.slot_mut(number);
-        place.refer();
+        if entry.pin == NONE {
+            place.refer();
+        }
         // Restored endpoints are of incarnation 1, so that 0 is one that has departed.
         let incarnation = if booking.holds { place.incarnation } else { 0 };
         let links = &mut self.lanes.order.links[slot as usize];

@@ -139,7 +139,7 @@ impl<P> Arbiter<P> {
         self.deadlines.of(slot) <= self.now.0
     }
 
-    #[inline]
+    #[inline(always)]
     fn pick(&mut self) -> drr::Pick {
         if self.is_exact {
             drr::exact::pick(&mut self.ring)
@@ -206,12 +206,15 @@ impl<P> Arbiter<P> {
         place.charged_tokens = place.charged_tokens.saturating_add(u64::from(cost));
         let links = &mut self.lanes.order.links[slot as usize];
         (links.a, links.b, links.c) = (number, tokens, place.incarnation);
-        place.refer();
+        if entry.pin == NONE {
+            place.refer();
+        }
         self.settle_activity(number);
         attempt
     }
 
     /// What is left of S6.2 once a dispatch is charged and its entry gone.
+    #[inline(always)]
     fn close_account(&mut self, class: u16) {
         let is_empty = self.classes[class as usize].waiting() == 0;
         if !self.is_exact {
@@ -253,6 +256,7 @@ impl<P> Arbiter<P> {
         self.ask_selector(class, slot, entry)
     }
 
+    /// The same where the index alone does not answer.
     fn ask_selector(&mut self, class: usize, slot: u32, entry: &Entry) -> EndpointIndex {
         let Self {
             selector,

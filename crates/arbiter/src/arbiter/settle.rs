@@ -373,11 +373,12 @@ impl<P> Arbiter<P> {
         let is_group_shut = self.gates.is_group_shut(number);
         let (mut crossing, masks) = self.gates.crossing(number, load);
         let classes = &mut self.classes[..];
+        let mut narrowed = *band;
         let mut flipped = 0;
         let mut bit = 1;
         for &class in self.table[first..].iter().take(64) {
             let class = class as usize;
-            if let Some(busy) = crossing.cross(class, band) {
+            if let Some(busy) = crossing.cross(class, &mut narrowed) {
                 crossing.by_group(class).flip(available, eligible, busy);
                 let entry = &mut classes[class];
                 if !is_group_shut {
@@ -392,6 +393,7 @@ impl<P> Arbiter<P> {
             }
             bit <<= 1;
         }
+        *band = narrowed;
         flipped
     }
 

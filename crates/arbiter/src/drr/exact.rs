@@ -16,6 +16,12 @@ pub(crate) fn pick(ring: &mut Ring) -> Pick {
             return Some(ring.front);
         }
     }
+    pick_next(ring)
+}
+
+/// The same where no burst goes on.
+#[inline(never)]
+fn pick_next(ring: &mut Ring) -> Pick {
     end_unaffordable_turns(ring);
     if ring.candidates == ring.len && ring.open == 0 && ring.iter().all(|c| !can_open(ring, c)) {
         return Some(fast_forward_all(ring));

@@ -138,7 +138,7 @@ impl Lanes {
 
     /// Adds `rank` to `lane`, looking for its place at most `reach` steps from the run's tail; where
     /// it stands, and whether it is the head.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn insert(
         &mut self,
         lane: u32,
@@ -183,7 +183,7 @@ impl Lanes {
 
     /// Takes `slot` out of `lane`; the new head if it was the head. An exact lane whose new head is
     /// [`NO_KEY`] is gone.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(
         &mut self,
         lane_index: u32,
