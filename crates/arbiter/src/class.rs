@@ -178,6 +178,12 @@ impl Class {
         self.limits[kind].map(|limit| limit.saturating_mul(workers))
     }
 
+    /// Whether new requests mostly go after all that wait.
+    #[inline]
+    pub(crate) const fn is_in_order(&self) -> bool {
+        matches!(self.order, OrderPolicy::Fcfs | OrderPolicy::Edf)
+    }
+
     /// How far from a run's tail a new key may belong and still be linked in there. Keys that
     /// follow the clock are nearly in order; others are not worth the search.
     pub(crate) const fn reach(&self) -> u32 {

@@ -1,20 +1,37 @@
 //! The best head of a class's open exact lanes (S4.4), over all egress groups that are not shut.
 //!
-//! Each class has a winner tree for each egress group, and where there are several groups a small
+//! Each class has, for each egress group, a run of the lanes whose heads came in order and a winner tree
+//! of the others, and where there are several groups a small
 //! tree over their winners. A shut group's leaf there is empty, so shutting one costs each class a
 //! path in the small tree. Winners are brought up there when the best is asked for.
 //!
 //! Invariant:
 //! - F1. For a class and a group that are not marked as changed, the group's leaf among the winners
-//!   is the best of the group's tree, or [`NO_KEY`] if the group is shut. While a group is marked, its
+//!   is the best of the group's run and tree, or [`NO_KEY`] if the group is shut. While a group is marked, its
 //!   leaf there may name a request that is gone, and whose slot is another's.
+//! - F2. An open lane stands in its run or in its tree, and no other lane in either.
 
 use crate::group::Groups;
-use crate::order::{NO_KEY, Rank, SlotOrder};
+use crate::lane_runs::LaneRuns;
+use crate::order::{NO_KEY, NONE, Rank, SlotOrder};
 use crate::trees::Trees;
+
+/// An exact lane and the head that it competes with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenLane {
+    /// The endpoint's number.
+    pub(crate) number: u32,
+    /// Its place among the lanes, or [`NONE`] where there is no lane. One that is gone since the last
+    /// change is named once more.
+    pub(crate) lane: u32,
+    /// Its head; [`NO_KEY`] if it is empty or does not compete.
+    pub(crate) head: Rank,
+}
 
 #[derive(Debug)]
 pub(crate) struct Forest {
+    /// By class, then group.
+    runs: LaneRuns,
     /// By class, then group.
     trees: Trees,
     /// By class, over the groups; without use where there is only one.
@@ -25,8 +42,9 @@ pub(crate) struct Forest {
 }
 
 impl Forest {
-    pub(crate) fn new(classes: usize, groups: Groups) -> Self {
+    pub(crate) fn new(classes: usize, groups: Groups, lanes: usize) -> Self {
         Self {
+            runs: LaneRuns::new(classes * groups.stride(), lanes),
             trees: Trees::new(classes * groups.stride(), groups.per_group() as usize),
             winners: Trees::spanning(classes, groups.stride()),
             changed: vec![0; classes],
@@ -64,42 +82,147 @@ impl Forest {
         self.changed[class] |= 1 << group;
     }
 
-    #[inline]
-    pub(crate) fn leaf(&self, class: usize, number: u32) -> Rank {
-        if !self.groups.are_many() {
-            return self.trees.leaf(class, number);
-        }
+    /// The head that a lane competes with, or [`NO_KEY`].
+    pub(crate) fn head(&self, class: usize, number: u32, lane: u32) -> Rank {
         let row = self.row(class, self.groups.of(number));
-        self.trees.leaf(row, self.groups.place(number))
+        let leaf = self.trees.leaf(row, self.groups.place(number));
+        let in_run = self.runs.rank(lane);
+        assert!(leaf == NO_KEY || in_run == NO_KEY, "F2");
+        leaf.max(in_run)
     }
 
-    /// Sets a leaf; whether that changed it. O(log endpoints), or O(1) in bulk.
+    /// Sets the head with which a lane competes; whether the best of its class may be another now.
+    /// `in_order` tells that heads mostly come worse than all before. O(1) in a run, O(log endpoints)
+    /// in a tree, or O(1) in bulk.
     #[inline(always)]
-    pub(crate) fn set(&mut self, class: usize, number: u32, rank: Rank, order: &SlotOrder) -> bool {
-        if !self.groups.are_many() {
-            return self.trees.set(class, number, rank, order) != rank;
-        }
-        let group = self.groups.of(number);
-        let row = self.row(class, group);
-        let place = self.groups.place(number);
-        let is_changed = self.trees.set(row, place, rank, order) != rank;
-        if is_changed {
-            self.mark(class, group);
+    pub(crate) fn set(
+        &mut self,
+        class: usize,
+        open: OpenLane,
+        in_order: bool,
+        order: &SlotOrder,
+    ) -> bool {
+        let OpenLane { number, lane, head } = open;
+        let (row, place) = self.row_and_place(class, number);
+        let is_changed = self.move_to(row, place, lane, head, in_order, order);
+        if is_changed && self.groups.are_many() {
+            self.mark(class, self.groups.of(number));
         }
         is_changed
     }
 
-    /// The best leaf's rank, over the groups whose bit in `shut` is not set. O(log groups) for each
+    /// The same for a lane that stands nowhere yet.
+    #[inline(always)]
+    pub(crate) fn open(
+        &mut self,
+        class: usize,
+        open: OpenLane,
+        in_order: bool,
+        order: &SlotOrder,
+    ) -> bool {
+        let OpenLane { number, lane, head } = open;
+        let (row, place) = self.row_and_place(class, number);
+        let in_run = if in_order {
+            self.runs.append(row, lane, head, order)
+        } else {
+            None
+        };
+        let is_changed = match in_run {
+            Some(is_best) => is_best,
+            None => {
+                self.trees.set(row, place, head, order);
+                true
+            }
+        };
+        if is_changed && self.groups.are_many() {
+            self.mark(class, self.groups.of(number));
+        }
+        is_changed
+    }
+
+    /// The same for a lane that stands nowhere any more.
+    #[inline(always)]
+    pub(crate) fn close(
+        &mut self,
+        class: usize,
+        number: u32,
+        lane: u32,
+        order: &SlotOrder,
+    ) -> bool {
+        let (row, place) = self.row_and_place(class, number);
+        let is_changed = if self.runs.rank(lane) != NO_KEY {
+            self.runs.remove(row, lane)
+        } else {
+            self.trees.set(row, place, NO_KEY, order) != NO_KEY
+        };
+        if is_changed && self.groups.are_many() {
+            self.mark(class, self.groups.of(number));
+        }
+        is_changed
+    }
+
+    #[inline(always)]
+    fn row_and_place(&self, class: usize, number: u32) -> (usize, u32) {
+        if self.groups.are_many() {
+            let row = self.row(class, self.groups.of(number));
+            (row, self.groups.place(number))
+        } else {
+            (class, number)
+        }
+    }
+
+    #[inline(always)]
+    fn move_to(
+        &mut self,
+        row: usize,
+        place: u32,
+        lane: u32,
+        head: Rank,
+        in_order: bool,
+        order: &SlotOrder,
+    ) -> bool {
+        if !in_order && self.runs.is_empty(row) || lane == NONE {
+            return self.trees.set(row, place, head, order) != head;
+        }
+        let in_run = self.runs.rank(lane);
+        let mut was_best = false;
+        if in_run != NO_KEY {
+            was_best = self.runs.remove(row, lane);
+            if head == NO_KEY {
+                return was_best;
+            }
+        }
+        if in_order
+            && head != NO_KEY
+            && self.trees.leaf(row, place) == NO_KEY
+            && let Some(is_best) = self.runs.append(row, lane, head, order)
+        {
+            return was_best || is_best;
+        }
+        self.trees.set(row, place, head, order) != head || was_best
+    }
+
+    /// The best head, over the groups whose bit in `shut` is not set. O(log groups) for each
     /// group that changed, or after a bulk one pass over its tree.
     #[inline]
     pub(crate) fn best(&mut self, class: usize, shut: u64, order: &SlotOrder) -> Rank {
         if self.groups.are_many() {
             self.best_of_groups(class, shut, order)
         } else if shut == 0 {
-            self.trees.best(class, order)
+            self.best_of(class, order)
         } else {
             NO_KEY
         }
+    }
+
+    /// The best of a run and its tree.
+    #[inline]
+    fn best_of(&mut self, row: usize, order: &SlotOrder) -> Rank {
+        let best = self.trees.best(row, order);
+        if self.runs.is_empty(row) {
+            return best;
+        }
+        order.best(self.runs.best(row), best)
     }
 
     fn best_of_groups(&mut self, class: usize, shut: u64, order: &SlotOrder) -> Rank {
@@ -110,7 +233,7 @@ impl Forest {
             let best = if shut >> group & 1 != 0 {
                 NO_KEY
             } else {
-                self.trees.best(self.row(class, group as usize), order)
+                self.best_of(self.row(class, group as usize), order)
             };
             self.winners.renew(class, group, best, order);
         }
@@ -121,6 +244,7 @@ impl Forest {
     pub(crate) fn check(&self, class: usize, shut: u64, order: &SlotOrder) {
         for group in 0..self.groups.stride() {
             self.trees.check(self.row(class, group), order);
+            self.runs.check(self.row(class, group), order);
         }
         if !self.groups.are_many() {
             return;
@@ -133,7 +257,8 @@ impl Forest {
             let expected = if shut >> group & 1 != 0 {
                 NO_KEY
             } else {
-                self.trees.top(self.row(class, group))
+                let row = self.row(class, group);
+                order.best(self.runs.best(row), self.trees.top(row))
             };
             let place = u32::try_from(group).expect("at most 64 groups");
             assert_eq!(self.winners.leaf(class, place), expected, "F1");

@@ -34,6 +34,7 @@ mod forest;
 mod gate;
 mod group;
 mod ids;
+mod lane_runs;
 mod load_tree;
 mod order;
 mod quads;

@@ -115,7 +115,7 @@ impl Trees {
     }
 
     /// Carries a leaf's change up, as far as it matters.
-    #[inline(always)]
+    #[inline(never)]
     fn carry(&mut self, tree: usize, leaf: usize, old: Rank, rank: Rank, order: &SlotOrder) {
         if self.in_bulk > 0 && self.bulk[tree] {
             return;

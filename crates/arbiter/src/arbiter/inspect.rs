@@ -268,7 +268,7 @@ impl<P> Arbiter<P> {
                     NO_KEY
                 };
                 assert_eq!(
-                    self.forest.leaf(class, number),
+                    self.forest.head(class, number, lane),
                     leaf,
                     "an open head is a leaf"
                 );

@@ -186,6 +186,7 @@ impl<P> Arbiter<P> {
         let classes = capacities.classes as usize;
         let groups = Groups::new(&capacities);
         let endpoints = groups.numbers();
+        let lanes = Lanes::new(slots, classes, endpoints);
         let mut arbiter = Self {
             now: Nanos(0),
             capacities,
@@ -199,8 +200,8 @@ impl<P> Arbiter<P> {
             standing: Standing::of_kind(profile.selector(), profile.decode_weight()),
             draws: Draws::new(options.seed),
             slab: Slab::new(slots),
-            lanes: Lanes::new(slots, classes, endpoints),
-            forest: Forest::new(classes, groups),
+            forest: Forest::new(classes, groups, lanes.count()),
+            lanes,
             deadlines: Deadlines::new(slots),
             extensions: Extensions::new(capacities.extension_blocks),
             taints: Taints::new(),

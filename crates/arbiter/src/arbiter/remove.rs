@@ -155,6 +155,10 @@ impl<P> Arbiter<P> {
         }
         let Self { slab, lanes, .. } = self;
         let lane = lanes.lane_of(class, entry.pin);
+        if entry.pin != NONE && lanes.dissolve(lane, slot) {
+            self.settle_dissolved(class, entry.pin, lane);
+            return;
+        }
         let head = lanes.remove(lane, slot, entry.structure(), |slot| slab.rank(slot));
         if let Some(head) = head {
             self.settle_head(class, entry.pin, lane, head);

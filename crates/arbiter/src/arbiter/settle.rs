@@ -4,6 +4,7 @@ use crate::arbiter::Arbiter;
 use crate::bits::BitRows;
 use crate::class::ShutAt;
 use crate::endpoints::Endpoints;
+use crate::forest::OpenLane;
 use crate::gate::{Band, Counts};
 use crate::order::{LaneStatus, NO_KEY, NONE, Rank, slot_of};
 use crate::selector::Activity;
@@ -53,9 +54,23 @@ impl<P> Arbiter<P> {
     #[inline]
     pub(super) fn settle_head(&mut self, class: usize, pin: u32, lane: u32, head: Rank) {
         if pin == NONE {
-            self.settle_shared(class, false);
+            self.settle_shared_head(class, head);
         } else {
             self.settle_exact_head(class, pin, lane, head);
+        }
+    }
+
+    /// After a class's shared lane got another head. Where neither it nor the one before has requirements
+    /// of its own, the lane stays as it is.
+    #[inline]
+    fn settle_shared_head(&mut self, class: usize, head: Rank) {
+        let is_plain = head != NO_KEY
+            && self.classes[class].masked_head == NONE
+            && self.slab[slot_of(head)].extension == NONE;
+        if is_plain && self.lanes.shared(class).status == LaneStatus::Open {
+            self.mark_dirty(class);
+        } else {
+            self.settle_shared(class, false);
         }
     }
 
@@ -162,6 +177,16 @@ impl<P> Arbiter<P> {
         self.settle_exact_head(class, number, lane.unwrap_or(NONE), head);
     }
 
+    /// After an exact lane was given up.
+    #[inline(always)]
+    pub(super) fn settle_dissolved(&mut self, class: usize, number: u32, lane: u32) {
+        if self.doomed_bits > 0 {
+            self.settle_exact_head(class, number, lane, NO_KEY);
+        } else if self.forest.close(class, number, lane, &self.lanes.order) {
+            self.mark_dirty(class);
+        }
+    }
+
     /// The same for a lane at hand; a head of [`NO_KEY`] is no lane.
     #[inline(never)]
     fn settle_exact_head(&mut self, class: usize, number: u32, lane: u32, head: Rank) {
@@ -184,7 +209,13 @@ impl<P> Arbiter<P> {
         if doom.is_some() || self.doomed_bits > 0 && self.doomed_exact.get(class, number) {
             self.settle_doom(class, number, doom);
         }
-        if self.forest.set(class, number, leaf, &self.lanes.order) {
+        let is_in_order = self.classes[class].is_in_order();
+        let open = OpenLane {
+            number,
+            lane,
+            head: leaf,
+        };
+        if self.forest.set(class, open, is_in_order, &self.lanes.order) {
             self.mark_dirty(class);
         }
     }

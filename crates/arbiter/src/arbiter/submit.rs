@@ -3,7 +3,8 @@
 
 use crate::arbiter::Arbiter;
 use crate::arbiter::settle::{index16, write_mask};
-use crate::order::{KeyParts, NONE, encode, jump_nanos};
+use crate::forest::OpenLane;
+use crate::order::{KeyParts, LaneStatus, NONE, Structure, encode, jump_nanos, slot_of};
 use crate::slab::{Entry, Stage};
 use crate::{
     ClassIndex, CostSnapshot, Endpoint, Event, FailReason, HINTS_MAX, InvalidRequest, LimitKind,
@@ -367,7 +368,7 @@ impl<P> Arbiter<P> {
     pub(super) fn enter_lane(&mut self, slot: u32, mut entry: Entry, payload: P) {
         let class = entry.class();
         let settings = &mut self.classes[class];
-        let reach = settings.reach();
+        let (reach, is_in_order) = (settings.reach(), settings.is_in_order());
         let usage = &mut settings.usage;
         usage[0] += 1;
         usage[1] += u64::from(entry.raw);
@@ -375,6 +376,11 @@ impl<P> Arbiter<P> {
         self.waiting += 1;
         if entry.is_watched() {
             self.watch(slot, &entry);
+        }
+        if entry.pin != NONE && self.found_lane(slot, &mut entry, is_in_order) {
+            self.slab[slot] = entry;
+            self.slab.put_payload(slot, payload);
+            return;
         }
         let Self { slab, lanes, .. } = self;
         let lane = lanes.lane_for(class, entry.pin);
@@ -385,6 +391,34 @@ impl<P> Arbiter<P> {
         if is_head {
             self.settle_head(class, entry.pin, lane, entry.rank);
         }
+    }
+
+    /// Makes a pinned request the first of its lane, where nothing keeps it back; false if there is a
+    /// lane, or something may.
+    #[inline(always)]
+    fn found_lane(&mut self, slot: u32, entry: &mut Entry, is_in_order: bool) -> bool {
+        let (class, number) = (entry.class(), entry.pin);
+        let is_calm = entry.extension == NONE
+            && self.doomed_bits == 0
+            && self.endpoints.slot(number).is_calm();
+        if !is_calm {
+            return false;
+        }
+        debug_assert_eq!(slot, slot_of(entry.rank));
+        let status = LaneStatus::Open;
+        let Some(lane) = self.lanes.found(class, number, entry.rank, status) else {
+            return false;
+        };
+        entry.set_structure(Structure::Run);
+        let open = OpenLane {
+            number,
+            lane,
+            head: entry.rank,
+        };
+        if self.forest.open(class, open, is_in_order, &self.lanes.order) {
+            self.mark_dirty(class);
+        }
+        true
     }
 
     /// Puts a request into the deadlines and the list of the impatient.

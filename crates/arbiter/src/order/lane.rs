@@ -87,6 +87,11 @@ impl Lanes {
         }
     }
 
+    /// Places for lanes, taken or not.
+    pub(crate) fn count(&self) -> usize {
+        self.lanes.len()
+    }
+
     #[inline]
     pub(crate) fn shared(&self, class: usize) -> &Lane {
         &self.lanes[class]
@@ -124,6 +129,50 @@ impl Lanes {
             *place = lane + 1;
         }
         *place - 1
+    }
+
+    /// Makes the exact lane of an endpoint with its first entry; `None` if there is one already.
+    #[inline(always)]
+    pub(crate) fn found(
+        &mut self,
+        class: usize,
+        endpoint: u32,
+        rank: Rank,
+        status: LaneStatus,
+    ) -> Option<u32> {
+        let place = &mut self.exact[class * self.endpoints + endpoint as usize];
+        if *place != 0 {
+            return None;
+        }
+        let index = self.free;
+        assert_ne!(index, NONE, "there is a lane for every slot");
+        *place = index + 1;
+        let slot = slot_of(rank);
+        let links = &mut self.order.links[slot as usize];
+        (links.a, links.b) = (NONE, NONE);
+        let lane = &mut self.lanes[index as usize];
+        self.free = lane.endpoint;
+        // The heap of a lane without entries is empty.
+        lane.head = rank;
+        (lane.run_head, lane.run_tail) = (slot, slot);
+        (lane.endpoint, lane.class, lane.status) = (endpoint, index16(class), status);
+        Some(index)
+    }
+
+    /// Gives an exact lane up if `slot` is its only entry; whether it was.
+    #[inline(always)]
+    pub(crate) fn dissolve(&mut self, index: u32, slot: u32) -> bool {
+        let lane = &mut self.lanes[index as usize];
+        debug_assert_ne!(lane.endpoint, NONE, "a shared lane stays");
+        let is_alone = lane.run_head == slot && lane.run_tail == slot && lane.heap.root == NO_KEY;
+        if is_alone {
+            self.exact[lane.class as usize * self.endpoints + lane.endpoint as usize] = 0;
+            lane.head = NO_KEY;
+            (lane.run_head, lane.run_tail) = (NONE, NONE);
+            lane.endpoint = std::mem::replace(&mut self.free, index);
+            return true;
+        }
+        false
     }
 
     /// The lane of an entry that waits.
