@@ -1,6 +1,6 @@
 //! The arbitration `exact`: shares hold whatever blocks in between (S6.1 to S6.3).
 
-use super::{NONE, Node, Pick, Ring, can_pay};
+use super::{NONE, Pick, Ring, can_pay};
 
 /// Picks the class that dispatches next; `None` is a dry selection, which changes nothing. At most
 /// two passes over the ring and two linear scans (S6.7).
@@ -10,22 +10,46 @@ pub(crate) fn pick(ring: &mut Ring) -> Pick {
         return None;
     }
     if ring.open == 1 {
-        // One burst that goes on: steps 1 and 2 come to this.
-        let front = &ring.nodes[ring.front as usize];
-        if front.open && front.cost > 0 && can_pay(front) {
-            return Some(ring.front);
+        let front = &mut ring.nodes[ring.front as usize];
+        if front.open && front.cost > 0 {
+            // One burst that goes on, or else is over: steps 1 and 2 come to this.
+            if can_pay(front) {
+                return Some(ring.front);
+            }
+            front.open = false;
+            ring.front = front.next;
+            ring.open = 0;
         }
+    }
+    if ring.open == 0 && ring.candidates == ring.len {
+        return Some(pick_among_all(ring));
     }
     pick_next(ring)
 }
 
-/// The same where no burst goes on.
+/// Steps 2 to 4 where every class has a candidate and no turn is open: whoever cannot pay goes to the
+/// end, so that the ring only turns.
+#[inline]
+fn pick_among_all(ring: &mut Ring) -> u16 {
+    let mut class = ring.front;
+    for _ in 0..ring.len {
+        let node = &mut ring.nodes[class as usize];
+        node.grant();
+        if can_pay(node) {
+            node.open = true;
+            ring.open = 1;
+            ring.front = class;
+            return class;
+        }
+        class = node.next;
+    }
+    forward_all(ring)
+}
+
+/// The same where nothing is known beforehand.
 #[inline(never)]
 fn pick_next(ring: &mut Ring) -> Pick {
     end_unaffordable_turns(ring);
-    if ring.candidates == ring.len && ring.open == 0 && ring.iter().all(|c| !can_open(ring, c)) {
-        return Some(fast_forward_all(ring));
-    }
     if let Some(class) = pass(ring) {
         return Some(class);
     }
@@ -78,32 +102,16 @@ fn pass(ring: &mut Ring) -> Pick {
     None
 }
 
-/// Whether a class could pay its candidate if its turn opened.
-fn can_open(ring: &Ring, class: u16) -> bool {
-    let node = &ring.nodes[class as usize];
-    u64::from(node.cost) <= node.deficit.saturating_add(node.quantum)
-}
-
-/// Steps 2 to 4 where every class has a candidate, no turn is open, and no class can pay with one
-/// quantum. Then the pass of step 2 grants each class a quantum and leaves the ring as it was, and
-/// the classes that the pass of step 4 finds unable go to its end in their order: a rotation.
-fn fast_forward_all(ring: &mut Ring) -> u16 {
-    let after_pass = |node: &Node| u64::from(node.cost) - node.deficit - node.quantum;
-    let rounds = ring
-        .iter()
-        .map(|class| &ring.nodes[class as usize])
-        .map(|node| after_pass(node).div_ceil(node.quantum))
-        .min()
-        .unwrap_or(1);
+/// Steps 3 and 4 where every class has a candidate and none could pay in step 2, which left the ring as
+/// it was. The classes that the pass of step 4 finds unable go to its end in their order: a rotation.
+fn forward_all(ring: &mut Ring) -> u16 {
+    let more = ring.rounds() - 1;
     let mut winner = NONE;
     let mut class = ring.front;
     for _ in 0..ring.len {
         let node = &mut ring.nodes[class as usize];
-        // The quantum of step 2 and the `rounds - 1` of step 3.
-        node.deficit += node.quantum * rounds;
-        node.remembered = node.slot;
+        node.deficit += node.quantum * more;
         if winner == NONE {
-            // The quantum of step 4.
             node.deficit += node.quantum;
             if can_pay(node) {
                 winner = class;
@@ -114,6 +122,6 @@ fn fast_forward_all(ring: &mut Ring) -> u16 {
     debug_assert_ne!(winner, NONE, "after the fast-forward one class can pay");
     ring.front = winner;
     ring.nodes[winner as usize].open = true;
-    ring.open += 1;
+    ring.open = 1;
     winner
 }
