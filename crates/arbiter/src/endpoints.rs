@@ -35,19 +35,22 @@ impl Worker {
     }
 }
 
-/// One endpoint number: two cache lines, the first with what every change of its load reads.
+/// One endpoint number: two cache lines, the first with all that releasing a booking reads.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     pub(crate) booked: u64,
     pub(crate) reported: u64,
-    pub(crate) active: u64,
     /// Loads that change none of its busy bits.
     pub(crate) band: Band,
     /// Who goes first where scores are equal; tells the last use.
     pub(crate) precedence: u64,
     /// Where it stands in the index over endpoints.
     pub(crate) place: LoadPlace,
+    /// Its active requests.
+    pub(crate) active: u32,
+    /// Live requests that refer to this number.
+    refs: u32,
     /// Rises when the endpoint departs: bookings of before are void (S9.3).
     pub(crate) incarnation: u32,
     pub(crate) known: bool,
@@ -58,8 +61,6 @@ pub(crate) struct Slot {
     /// Dispatches to it since it arrived, and their costs.
     pub(crate) dispatched: u64,
     pub(crate) charged_tokens: u64,
-    /// Live requests that refer to this number.
-    refs: u32,
 }
 
 impl Slot {
@@ -368,7 +369,7 @@ impl Endpoints {
     pub(crate) fn release(&mut self, number: u32) {
         let slot = &mut self.slots[number as usize];
         slot.refs -= 1;
-        if slot.refs == 0 {
+        if slot.refs == 0 && !slot.known {
             self.free_if_unused(number);
         }
     }

@@ -11,6 +11,8 @@ struct Booking {
     class: usize,
     is_pinned: bool,
     is_prefilled: bool,
+    /// The request has variable parts, or remembers hand-overs that failed.
+    has_parts: bool,
     number: u32,
     tokens: u32,
     /// The endpoint has not departed since.
@@ -51,10 +53,7 @@ impl<P> Arbiter<P> {
             return Err(self.stale());
         };
         self.unbook(&booking);
-        if !booking.is_pinned {
-            self.endpoints.release(booking.number);
-        }
-        self.free_slot(slot);
+        self.free_booked(slot, &booking);
         self.retire_drained();
         Ok(())
     }
@@ -91,10 +90,7 @@ impl<P> Arbiter<P> {
         };
         if let Some(outcome) = outcome {
             self.classes[class.at()].counters.count(outcome);
-            if !booking.is_pinned {
-                self.endpoints.release(booking.number);
-            }
-            self.free_slot(slot);
+            self.free_booked(slot, &booking);
             self.refund(class, &entry);
             sink.event(Event::Ended {
                 ticket,
@@ -131,6 +127,7 @@ impl<P> Arbiter<P> {
             class: entry.class(),
             is_pinned: entry.pin != NONE,
             is_prefilled: entry.is_prefilled(),
+            has_parts: entry.extension != NONE || entry.attempt > 1,
             number: links.a,
             tokens: links.b,
             holds,
@@ -150,6 +147,17 @@ impl<P> Arbiter<P> {
                 place.booked -= u64::from(booking.tokens);
             }
             self.settle_activity(booking.number);
+        }
+    }
+
+    /// A dispatched request has ended: its slot and all that it refers to are free.
+    #[inline(always)]
+    fn free_booked(&mut self, slot: u32, booking: &Booking) {
+        self.endpoints.release(booking.number);
+        self.slab[slot].set_stage(Stage::Vacant);
+        if booking.has_parts {
+            let entry = self.slab[slot];
+            self.free_parts(slot, &entry);
         }
     }
 

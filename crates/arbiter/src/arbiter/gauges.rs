@@ -49,7 +49,7 @@ impl<P> Arbiter<P> {
         Some(EndpointGauges {
             endpoint: slot.endpoint,
             prefill_tokens: slot.load(),
-            active: slot.active,
+            active: u64::from(slot.active),
             dispatched: slot.dispatched,
             charged_tokens: slot.charged_tokens,
             available: worker.available,

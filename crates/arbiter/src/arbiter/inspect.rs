@@ -189,7 +189,7 @@ impl<P> Arbiter<P> {
             prefill_tokens: slot.load(),
             booked_tokens: slot.booked,
             reported_tokens: slot.reported,
-            active: slot.active,
+            active: u64::from(slot.active),
             available: worker.is_some_and(|worker| worker.available),
             overloaded: worker.is_some_and(|worker| worker.overloaded),
             shut: slot.shut || self.gates.is_group_shut(number),
@@ -366,7 +366,7 @@ impl<P> Arbiter<P> {
         for (number, slot) in self.endpoints.iter() {
             let held = booked[number as usize];
             assert_eq!(
-                (slot.booked, slot.active),
+                (slot.booked, u64::from(slot.active)),
                 held,
                 "bookings of {}",
                 slot.endpoint

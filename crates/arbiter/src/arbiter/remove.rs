@@ -183,22 +183,22 @@ impl<P> Arbiter<P> {
         }
     }
 
-    /// A request has ended: its slot and all that it refers to are free.
+    /// A request that waited has ended: its slot and all that it refers to are free.
     #[inline(always)]
-    pub(super) fn free_slot(&mut self, slot: u32) {
+    fn free_slot(&mut self, slot: u32) {
         let record = &mut self.slab[slot];
         let entry = *record;
         record.set_stage(Stage::Vacant);
         if entry.pin != NONE {
             self.endpoints.release(entry.pin);
         }
-        if entry.extension != NONE || entry.attempt > u8::from(entry.stage() == Stage::Dispatched) {
+        if entry.extension != NONE || entry.attempt > 0 {
             self.free_parts(slot, &entry);
         }
     }
 
     /// Frees a request's variable parts, and what it remembers of hand-overs that failed.
-    fn free_parts(&mut self, slot: u32, entry: &Entry) {
+    pub(super) fn free_parts(&mut self, slot: u32, entry: &Entry) {
         if entry.extension != NONE {
             self.taints
                 .release(self.extensions.header(entry.extension).taints);

@@ -336,7 +336,7 @@ impl<P> Arbiter<P> {
         let slot = self.endpoints.slot(number);
         let load = slot.load();
         let is_in_band = slot.band.contains(load);
-        let score = self.standing.of(load, slot.active);
+        let score = self.standing.of(load, u64::from(slot.active));
         let is_settled = slot.competes
             && score.is_some_and(|score| {
                 let endpoints = &self.endpoints;
@@ -357,7 +357,7 @@ impl<P> Arbiter<P> {
         if !slot.competes {
             return self.load_tree.take_out(number, &self.endpoints);
         }
-        let (prefill_tokens, active) = (slot.load(), slot.active);
+        let (prefill_tokens, active) = (slot.load(), u64::from(slot.active));
         let score = match self.standing.of(prefill_tokens, active) {
             Some(score) => u128::from(score),
             None => self.selector.standing(Activity {

@@ -1,6 +1,8 @@
 //! Doorway and intake: a request's price, its class, the tests in their order, and its lane
 //! (S2, S3.4, S7, S8).
 
+use tollgate_policy::OrderPolicy;
+
 use crate::arbiter::Arbiter;
 use crate::arbiter::settle::{index16, write_mask};
 use crate::forest::OpenLane;
@@ -14,6 +16,8 @@ use crate::{
 /// What intake has found out about a request before it takes a slot.
 struct Admission {
     class: usize,
+    order: OrderPolicy,
+    epoch: u8,
     deadline: Option<Nanos>,
     jump: Nanos,
     impatience: Option<LimitKind>,
@@ -132,13 +136,14 @@ impl<P> Arbiter<P> {
             cached: snapshot.cached.min(snapshot.raw),
             ..snapshot
         };
-        let jump = match self.accept(ticket, class, request) {
+        let is_plain = request.is_plain();
+        let jump = match self.accept(ticket, class, request, is_plain) {
             Ok(jump) => jump,
             Err(reason) => return Err(Refused { reason, payload }),
         };
-        match self.admit(class.at(), jump, request, sink) {
+        match self.admit(class.at(), jump, request, is_plain, sink) {
             Ok(admission) => {
-                self.take_in(ticket, &admission, snapshot, request, payload);
+                self.take_in(ticket, &admission, snapshot, request, is_plain, payload);
                 sink.event(Event::Queued {
                     ticket,
                     class,
@@ -166,6 +171,7 @@ impl<P> Arbiter<P> {
         ticket: Ticket,
         class: ClassIndex,
         request: &Request<'_>,
+        is_plain: bool,
     ) -> Result<Nanos, Refusal> {
         let slot = ticket.slot.0;
         if ticket.slot.at() >= self.slab.len() {
@@ -196,7 +202,7 @@ impl<P> Arbiter<P> {
         if self.drain_deadline.is_some() {
             return Err(Refusal::Closed);
         }
-        if !request.is_plain() {
+        if !is_plain {
             self.extensions.reserve(request)?;
         }
         Ok(jump)
@@ -208,20 +214,26 @@ impl<P> Arbiter<P> {
         class: usize,
         jump: Nanos,
         request: &Request<'_>,
+        is_plain: bool,
         sink: &mut impl Sink<P>,
     ) -> Result<Admission, Outcome> {
-        let deadline = self.classes[class].deadline(request.deadline, request.submitted_at);
+        let settings = &self.classes[class];
+        let (order, epoch, is_limited) = (settings.order, settings.epoch, settings.is_limited);
+        let deadline = settings.deadline(request.deadline, request.submitted_at);
         if deadline.is_some_and(|deadline| self.now >= deadline) {
             return Err(Outcome::Expired);
         }
-        let (pin, taints) = self.find_place(class, request).map_err(Outcome::Failed)?;
+        let place = self.find_place(class, request, is_plain);
+        let (pin, taints) = place.map_err(Outcome::Failed)?;
         let mut impatience = (!request.may_wait).then_some(LimitKind::MayWait);
-        if self.classes[class].is_limited {
+        if is_limited {
             impatience = self.classes[class].zero_limit().or(impatience);
             self.pass_limits(class, sink).map_err(Outcome::Rejected)?;
         }
         Ok(Admission {
             class,
+            order,
+            epoch,
             deadline,
             jump,
             impatience,
@@ -236,8 +248,9 @@ impl<P> Arbiter<P> {
         &mut self,
         class: usize,
         request: &Request<'_>,
+        is_plain: bool,
     ) -> Result<(u32, u128), FailReason> {
-        let is_free = request.allow.is_none() && request.require_taints.is_empty();
+        let is_free = is_plain || request.allow.is_none() && request.require_taints.is_empty();
         if let Some(pin) = request.pin {
             let number = self.endpoints.number(pin);
             let may_run = |number: u32| {
@@ -326,30 +339,31 @@ impl<P> Arbiter<P> {
         admission: &Admission,
         snapshot: CostSnapshot,
         request: &Request<'_>,
+        is_plain: bool,
         payload: P,
     ) {
         let slot = ticket.slot.0;
         let class = admission.class;
         let parts = KeyParts {
             strict_priority: request.strict_priority,
-            epoch: self.classes[class].epoch,
+            epoch: admission.epoch,
             arrival: request.submitted_at,
             jump: admission.jump,
             deadline: admission.deadline,
             snapshot,
         };
-        let rank = encode(self.classes[class].order, &parts, slot);
+        let rank = encode(admission.order, &parts, slot);
         let index = ClassIndex(index16(class));
         let mut entry = Entry::waiting(rank, ticket, index, snapshot, request.submitted_at);
         entry.pin = admission.pin;
         if admission.pin != NONE {
             self.endpoints.refer(admission.pin);
         }
-        if !request.is_plain() {
+        if !is_plain {
             entry.extension = self.extensions.store(request, admission.taints);
-        }
-        if entry.extension != NONE {
-            self.taints.refer(admission.taints);
+            if entry.extension != NONE {
+                self.taints.refer(admission.taints);
+            }
         }
         if let Some(kind) = admission.impatience {
             entry.set_impatience(kind);
@@ -415,7 +429,10 @@ impl<P> Arbiter<P> {
             lane,
             head: entry.rank,
         };
-        if self.forest.open(class, open, is_in_order, &self.lanes.order) {
+        if self
+            .forest
+            .open(class, open, is_in_order, &self.lanes.order)
+        {
             self.mark_dirty(class);
         }
         true

@@ -144,7 +144,7 @@ impl<'a> Pool<'a> {
         let slot = self.endpoints.slot(endpoint.0);
         Activity {
             prefill_tokens: slot.load(),
-            active: slot.active,
+            active: u64::from(slot.active),
         }
     }
 
