@@ -1,7 +1,7 @@
 //! The best head of a class's open exact lanes (S4.4), over all egress groups that are not shut.
 //!
-//! Each class has, for each egress group, a run of the lanes whose heads came in order and a winner tree
-//! of the others, and where there are several groups a small
+//! Each class has, for each egress group, a run of lanes, where they are few or their heads come in order,
+//! and a winner tree of the others, and where there are several groups a small
 //! tree over their winners. A shut group's leaf there is empty, so shutting one costs each class a
 //! path in the small tree. Winners are brought up there when the best is asked for.
 //!
@@ -12,7 +12,7 @@
 //! - F2. An open lane stands in its run or in its tree, and no other lane in either.
 
 use crate::group::Groups;
-use crate::lane_runs::LaneRuns;
+use crate::lane_runs::{LaneRuns, REACH};
 use crate::order::{NO_KEY, NONE, Rank, SlotOrder};
 use crate::trees::Trees;
 
@@ -122,12 +122,7 @@ impl Forest {
     ) -> bool {
         let OpenLane { number, lane, head } = open;
         let (row, place) = self.row_and_place(class, number);
-        let in_run = if in_order {
-            self.runs.append(row, lane, head, order)
-        } else {
-            None
-        };
-        let is_changed = match in_run {
+        let is_changed = match self.join_run(row, lane, head, in_order, order) {
             Some(is_best) => is_best,
             None => {
                 self.trees.set(row, place, head, order);
@@ -138,6 +133,27 @@ impl Forest {
             self.mark(class, self.groups.of(number));
         }
         is_changed
+    }
+
+    /// Puts a lane into its run, where that is worth the search: what the tree has taken in is so much
+    /// that the rest will hardly be a few lanes.
+    #[inline(always)]
+    fn join_run(
+        &mut self,
+        row: usize,
+        lane: u32,
+        head: Rank,
+        in_order: bool,
+        order: &SlotOrder,
+    ) -> Option<bool> {
+        if !in_order && self.trees.top(row) != NO_KEY {
+            return None;
+        }
+        self.runs.append(row, lane, head, order).or_else(|| {
+            let is_small = self.trees.top(row) == NO_KEY;
+            let reach = if is_small { REACH } else { 0 };
+            self.runs.insert(row, lane, head, reach, order)
+        })
     }
 
     /// The same for a lane that stands nowhere any more.
@@ -181,7 +197,7 @@ impl Forest {
         in_order: bool,
         order: &SlotOrder,
     ) -> bool {
-        if !in_order && self.runs.is_empty(row) || lane == NONE {
+        if lane == NONE {
             return self.trees.set(row, place, head, order) != head;
         }
         let in_run = self.runs.rank(lane);
@@ -192,10 +208,9 @@ impl Forest {
                 return was_best;
             }
         }
-        if in_order
-            && head != NO_KEY
+        if head != NO_KEY
             && self.trees.leaf(row, place) == NO_KEY
-            && let Some(is_best) = self.runs.append(row, lane, head, order)
+            && let Some(is_best) = self.join_run(row, lane, head, in_order, order)
         {
             return was_best || is_best;
         }

@@ -1,9 +1,9 @@
-//! Runs of lanes: for each class and egress group, those open exact lanes whose heads came in order.
+//! Runs of lanes: for each class and egress group, open exact lanes in the order of their heads.
 //!
 //! With keys that follow the clock a lane that opens has nearly always the worst head of all, and the
-//! best one is the next to go. A doubly linked list takes both in O(1), where a tree has to look again at
-//! each node up to its root. A head that is not worse than the run's last one has no place here and
-//! stands in the tree beside it.
+//! best one is the next to go; and often only a few lanes are open. A doubly linked list takes the best
+//! out in O(1), where a tree has to look again at each node up to its root, and takes in what belongs at
+//! its front, at its end or a few steps before. Other heads stand in the tree beside it.
 //!
 //! Invariants:
 //! - R1. A run is sorted: each lane's rank is better than the next one's.
@@ -18,6 +18,9 @@ struct Node {
     better: u32,
     worse: u32,
 }
+
+/// How far from a run's end a lane may belong and still be linked in there.
+pub(crate) const REACH: u32 = 8;
 
 /// A run's first and last lane, or [`NONE`].
 #[derive(Clone, Copy, Debug)]
@@ -71,8 +74,8 @@ impl LaneRuns {
         }
     }
 
-    /// Appends a lane that is in no run, if its rank is worse than all of the run's: whether it is,
-    /// and whether it is the best as well.
+    /// Appends a lane that is in no run, if its rank is worse than all of the run's; whether it is the
+    /// best as well.
     #[inline(always)]
     pub(crate) fn append(
         &mut self,
@@ -99,6 +102,46 @@ impl LaneRuns {
             worse: NONE,
         };
         Some(last == NONE)
+    }
+
+    /// Puts a lane that is better than the run's last one where it belongs, if that is the front or at
+    /// most `reach` steps from the end; whether it is the best then. O(reach).
+    #[inline(never)]
+    pub(crate) fn insert(
+        &mut self,
+        run: usize,
+        lane: u32,
+        rank: Rank,
+        reach: u32,
+        order: &SlotOrder,
+    ) -> Option<bool> {
+        let Ends { best, last } = self.ends[run];
+        if order.better(rank, self.nodes[best as usize].rank) {
+            self.ends[run].best = lane;
+            self.nodes[best as usize].better = lane;
+            self.nodes[lane as usize] = Node {
+                rank,
+                better: NONE,
+                worse: best,
+            };
+            return Some(true);
+        }
+        let mut worse = last;
+        for _ in 0..reach {
+            let better = self.nodes[worse as usize].better;
+            if order.better(self.nodes[better as usize].rank, rank) {
+                self.nodes[better as usize].worse = lane;
+                self.nodes[worse as usize].better = lane;
+                self.nodes[lane as usize] = Node {
+                    rank,
+                    better,
+                    worse,
+                };
+                return Some(false);
+            }
+            worse = better;
+        }
+        None
     }
 
     /// Takes a lane out of the run that it is in; whether it was the best.

@@ -86,16 +86,24 @@ fn pass(ring: &mut Ring) -> Pick {
         let node = &mut ring.nodes[class as usize];
         let next = node.next;
         if node.cost > 0 {
-            let was_open = node.open;
-            if !was_open {
+            if !node.open {
                 node.grant();
-            }
-            node.open = can_pay(node);
-            ring.open = ring.open + u16::from(node.open) - u16::from(was_open);
-            if node.open {
+                if can_pay(node) {
+                    node.open = true;
+                    ring.open += 1;
+                    return Some(class);
+                }
+            } else if can_pay(node) {
                 return Some(class);
+            } else {
+                node.open = false;
+                ring.open -= 1;
             }
-            ring.move_back(class);
+            if ring.front == class {
+                ring.front = next;
+            } else {
+                ring.move_back(class);
+            }
         }
         class = next;
     }
