@@ -9,6 +9,7 @@
 //!   is the best of the group's tree, or [`NO_KEY`] if the group is shut. While a group is marked, its
 //!   leaf there may name a request that is gone, and whose slot is another's.
 
+use crate::gate::Gates;
 use crate::group::Groups;
 use crate::order::{NO_KEY, Rank, SlotOrder};
 use crate::trees::Trees;
@@ -52,9 +53,11 @@ impl Forest {
     }
 
     /// Carries up what changed in bulk.
-    pub(crate) fn end_bulk(&mut self, class: usize, order: &SlotOrder) {
+    pub(crate) fn end_bulk(&mut self, class: usize, gates: &Gates, order: &SlotOrder) {
         for group in 0..self.groups.stride() {
-            self.trees.end_bulk(self.row(class, group), order);
+            let row = self.row(class, group);
+            let open = |place| gates.open_places(class, group, place);
+            self.trees.end_bulk(row, open, order);
         }
     }
 
@@ -73,30 +76,67 @@ impl Forest {
         self.trees.leaf(row, self.groups.place(number))
     }
 
-    /// Sets a leaf; whether that changed it. O(log endpoints), or O(1) in bulk.
+    /// Sets a leaf; whether that may have changed the best. `open` is the endpoint's
+    /// [`open_quad`](Gates::open_quad). O(log endpoints), or O(1) in bulk.
     #[inline(always)]
-    pub(crate) fn set(&mut self, class: usize, number: u32, rank: Rank, order: &SlotOrder) -> bool {
+    pub(crate) fn set(
+        &mut self,
+        class: usize,
+        number: u32,
+        rank: Rank,
+        open: u64,
+        order: &SlotOrder,
+    ) -> bool {
         if !self.groups.are_many() {
-            return self.trees.set(class, number, rank, order) != rank;
+            return self.trees.set(class, number, rank, open, order);
         }
         let group = self.groups.of(number);
         let row = self.row(class, group);
         let place = self.groups.place(number);
-        let is_changed = self.trees.set(row, place, rank, order) != rank;
+        let is_changed = self.trees.set(row, place, rank, open, order);
         if is_changed {
             self.mark(class, group);
         }
         is_changed
     }
 
-    /// The best leaf's rank, over the groups whose bit in `shut` is not set. O(log groups) for each
-    /// group that changed, or after a bulk one pass over its tree.
+    /// An endpoint became open or not to a class, as `open` tells by now; whether that may have changed
+    /// the best. O(log endpoints), or O(1) in bulk.
+    pub(crate) fn turn(&mut self, class: usize, number: u32, open: u64, order: &SlotOrder) -> bool {
+        let group = self.groups.of(number);
+        let row = self.row(class, group);
+        let is_changed = self.trees.turn(row, self.groups.place(number), open, order);
+        if is_changed {
+            self.mark(class, group);
+        }
+        is_changed
+    }
+
+    /// Sets a leaf of which nothing is known, not even whether it was open. O(log endpoints), or O(1) in
+    /// bulk.
+    pub(crate) fn reset(
+        &mut self,
+        class: usize,
+        number: u32,
+        rank: Rank,
+        open: u64,
+        order: &SlotOrder,
+    ) {
+        let group = self.groups.of(number);
+        let place = self.groups.place(number);
+        self.trees
+            .reset(self.row(class, group), place, rank, open, order);
+        self.mark(class, group);
+    }
+
+    /// The best open leaf's rank, over the groups whose bit in `shut` is not set. O(log groups) for each
+    /// group that changed.
     #[inline]
     pub(crate) fn best(&mut self, class: usize, shut: u64, order: &SlotOrder) -> Rank {
         if self.groups.are_many() {
             self.best_of_groups(class, shut, order)
         } else if shut == 0 {
-            self.trees.best(class, order)
+            self.trees.top(class)
         } else {
             NO_KEY
         }
@@ -110,23 +150,25 @@ impl Forest {
             let best = if shut >> group & 1 != 0 {
                 NO_KEY
             } else {
-                self.trees.best(self.row(class, group as usize), order)
+                self.trees.top(self.row(class, group as usize))
             };
             self.winners.renew(class, group, best, order);
         }
-        self.winners.best(class, order)
+        self.winners.top(class)
     }
 
     /// Asserts F1 and the invariants of the trees, for a class.
-    pub(crate) fn check(&self, class: usize, shut: u64, order: &SlotOrder) {
+    pub(crate) fn check(&self, class: usize, gates: &Gates, order: &SlotOrder) {
+        let shut = gates.shut_word();
         for group in 0..self.groups.stride() {
-            self.trees.check(self.row(class, group), order);
+            let open = |place| gates.open_places(class, group, place);
+            self.trees.check(self.row(class, group), open, order);
         }
         if !self.groups.are_many() {
             return;
         }
         if self.changed[class] == 0 {
-            self.winners.check(class, order);
+            self.winners.check(class, |_| u64::MAX, order);
         }
         for group in (0..self.groups.stride()).filter(|group| self.changed[class] >> group & 1 == 0)
         {

@@ -1,7 +1,7 @@
 //! Removal without service: cancel, sweep, credit cuts, impatience (S5.5, S6.6, S7.2, S11.2).
 
 use crate::arbiter::Arbiter;
-use crate::order::{LaneStatus, NO_KEY, NONE, slot_of};
+use crate::order::{LaneStatus, NONE, slot_of};
 use crate::slab::{Entry, Stage};
 use crate::{ClassCounters, ClassIndex, Event, LimitKind, Outcome, Rejection, Sink, Stale, Ticket};
 
@@ -157,7 +157,7 @@ impl<P> Arbiter<P> {
         let lane = lanes.lane_of(class, entry.pin);
         let head = lanes.remove(lane, slot, entry.structure(), |slot| slab.rank(slot));
         if let Some(head) = head {
-            self.settle_head(class, entry.pin, lane, head);
+            self.settle_head(class, entry.pin, head);
         }
     }
 
@@ -284,18 +284,12 @@ impl<P> Arbiter<P> {
     fn is_dispatchable_head(&self, slot: u32) -> bool {
         let entry = &self.slab[slot];
         let class = entry.class();
-        let lane = if entry.pin == NONE {
-            Some(self.lanes.shared(class))
-        } else if self.gates.is_group_shut(entry.pin) {
-            None
-        } else {
-            self.lanes
-                .exact(class, entry.pin)
-                .map(|lane| self.lanes.get(lane))
-        };
-        lane.is_some_and(|lane| {
-            lane.head != NO_KEY && lane.head == entry.rank && lane.status == LaneStatus::Open
-        })
+        if entry.pin == NONE {
+            let lane = self.lanes.shared(class);
+            return lane.head == entry.rank && lane.status == LaneStatus::Open;
+        }
+        let is_leaf = self.forest.leaf(class, entry.pin) == entry.rank;
+        is_leaf && self.gates.is_open(class, entry.pin) && !self.gates.is_group_shut(entry.pin)
     }
 
     pub(super) fn stale(&mut self) -> Stale {

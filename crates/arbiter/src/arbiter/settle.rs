@@ -51,11 +51,11 @@ impl<P> Arbiter<P> {
 
     /// After a lane got another head, or lost its last entry.
     #[inline]
-    pub(super) fn settle_head(&mut self, class: usize, pin: u32, lane: u32, head: Rank) {
+    pub(super) fn settle_head(&mut self, class: usize, pin: u32, head: Rank) {
         if pin == NONE {
             self.settle_shared(class, false);
         } else {
-            self.settle_exact_head(class, pin, lane, head);
+            self.settle_exact_head(class, pin, head);
         }
     }
 
@@ -157,36 +157,55 @@ impl<P> Arbiter<P> {
 
     /// After anything that an exact lane depends on changed.
     pub(super) fn settle_exact(&mut self, class: usize, number: u32) {
-        let lane = self.lanes.exact(class, number);
-        let head = lane.map_or(NO_KEY, |lane| self.lanes.get(lane).head);
-        self.settle_exact_head(class, number, lane.unwrap_or(NONE), head);
+        let Some(lane) = self.lanes.exact(class, number) else {
+            return;
+        };
+        let head = self.lanes.get(lane).head;
+        let leaf = self.settle_verdict(class, number, head);
+        let open = self.gates.open_quad(class, number);
+        self.forest
+            .reset(class, number, leaf, open, &self.lanes.order);
+        self.mark_dirty(class);
     }
 
-    /// The same for a lane at hand; a head of [`NO_KEY`] is no lane.
+    /// After an exact lane got another head; [`NO_KEY`] is no lane.
     #[inline(never)]
-    fn settle_exact_head(&mut self, class: usize, number: u32, lane: u32, head: Rank) {
-        let mut leaf = NO_KEY;
-        let mut doom = None;
-        if head != NO_KEY {
-            let status = match self.judge_exact_alone(class, number, slot_of(head)) {
-                Ok(true) => {
-                    leaf = head;
-                    LaneStatus::Open
-                }
-                Ok(false) => LaneStatus::Shut,
-                Err(reason) => {
-                    doom = Some(reason);
-                    LaneStatus::Doomed
-                }
-            };
-            self.lanes.set_status(lane, status);
+    fn settle_exact_head(&mut self, class: usize, number: u32, head: Rank) {
+        let leaf = self.settle_verdict(class, number, head);
+        let open = self.gates.open_quad(class, number);
+        if self
+            .forest
+            .set(class, number, leaf, open, &self.lanes.order)
+        {
+            self.mark_dirty(class);
         }
+    }
+
+    /// After an endpoint became busy or free for a class.
+    fn settle_exact_gate(&mut self, class: usize, number: u32) {
+        if !self.gates.is_eligible(number) {
+            // Busy endpoints spare heads that would fail by overload.
+            return self.settle_exact(class, number);
+        }
+        let open = self.gates.open_quad(class, number);
+        if self.forest.turn(class, number, open, &self.lanes.order) {
+            self.mark_dirty(class);
+        }
+    }
+
+    /// Judges the head of an exact lane, its gate aside; its leaf in the tree, which it has unless it can
+    /// run nowhere.
+    #[inline(always)]
+    fn settle_verdict(&mut self, class: usize, number: u32, head: Rank) -> Rank {
+        let doom = if head == NO_KEY {
+            None
+        } else {
+            self.judge_exact_alone(class, number, slot_of(head)).err()
+        };
         if doom.is_some() || self.doomed_bits > 0 && self.doomed_exact.get(class, number) {
             self.settle_doom(class, number, doom);
         }
-        if self.forest.set(class, number, leaf, &self.lanes.order) {
-            self.mark_dirty(class);
-        }
+        if doom.is_some() { NO_KEY } else { head }
     }
 
     /// After the reason why an exact lane's head can run nowhere, its egress group aside, came, went
@@ -245,13 +264,13 @@ impl<P> Arbiter<P> {
         slot: u32,
     ) -> Result<bool, FailReason> {
         let extension = self.slab[slot].extension;
-        if extension == NONE && self.endpoints.slot(number).is_calm() {
-            return Ok(true);
+        if extension == NONE && self.gates.is_eligible(number) {
+            return Ok(!self.gates.busy_bit(class, number));
         }
         self.judge_extended(class, number, extension)
     }
 
-    /// The same where requirements of its own or of the class may keep the head back.
+    /// The same where requirements of its own may keep the head back, or its endpoint is not eligible.
     fn judge_extended(
         &self,
         class: usize,
@@ -259,9 +278,6 @@ impl<P> Arbiter<P> {
         extension: u32,
     ) -> Result<bool, FailReason> {
         let is_busy = self.gates.busy_bit(class, number);
-        if extension == NONE && self.gates.is_eligible(number) {
-            return Ok(!is_busy);
-        }
         let taints = if extension == NONE {
             0
         } else {
@@ -306,11 +322,10 @@ impl<P> Arbiter<P> {
         let load = slot.load();
         let is_in_band = slot.band.contains(load);
         let score = self.standing.of(load, slot.active);
-        let is_settled = slot.competes
-            && score.is_some_and(|score| {
-                let endpoints = &self.endpoints;
-                self.load_tree.update_packed(number, score, slot, endpoints)
-            });
+        let is_settled = score.is_some_and(|score| {
+            let endpoints = &self.endpoints;
+            self.load_tree.update_packed(number, score, slot, endpoints)
+        });
         if !is_settled {
             self.settle_standing(number);
         }
@@ -323,7 +338,7 @@ impl<P> Arbiter<P> {
     #[inline(never)]
     pub(super) fn settle_standing(&mut self, number: u32) {
         let slot = self.endpoints.slot(number);
-        if !slot.competes {
+        if !slot.known {
             return self.load_tree.take_out(number, &self.endpoints);
         }
         let (prefill_tokens, active) = (slot.load(), slot.active);
@@ -334,37 +349,58 @@ impl<P> Arbiter<P> {
                 active,
             }),
         };
-        self.load_tree.update(number, score, &self.endpoints);
+        let competes = self.gates.competes(number);
+        self.load_tree
+            .update(number, score, competes, &self.endpoints);
     }
 
-    /// Brings an endpoint's busy bits up to date, and what depends on them (G1).
+    /// Brings an endpoint's bits up to date, and what depends on them (G1).
     #[inline(never)]
     pub(super) fn settle_busy(&mut self, number: u32) {
-        let slot = self.endpoints.slot_mut(number);
-        let load = slot.load();
-        // Until the bits of all classes are known, no lane is judged by the band.
-        slot.band = Band::NOTHING;
+        let load = self.endpoints.slot(number).load();
         let mut band = Band::ALL;
         for first in (0..self.table.len()).step_by(64) {
             let mut flipped = self.flip_bits(number, load, first, &mut band);
-            if first + 64 >= self.table.len() {
-                self.endpoints.slot_mut(number).band = band;
-            }
             while flipped != 0 {
                 let class = self.table[first + flipped.trailing_zeros() as usize] as usize;
                 flipped &= flipped - 1;
                 if self.lanes.shared(class).head != NO_KEY {
                     self.settle_shared_status(class);
                 }
-                if let Some(lane) = self.lanes.exact(class, number) {
-                    let head = self.lanes.get(lane).head;
-                    self.settle_exact_head(class, number, lane, head);
+                self.settle_exact_gate(class, number);
+            }
+        }
+        self.endpoints.slot_mut(number).band = band;
+    }
+
+    /// After a reason that makes an endpoint busy whatever its load came or went.
+    pub(super) fn settle_forced(&mut self, number: u32) {
+        self.settle_standing(number);
+        let (available, eligible) = self.gates.weight(number);
+        let is_forced = self.gates.is_forced(number);
+        let (group, is_group_shut) = (self.groups.of(number), self.gates.is_group_shut(number));
+        for at in 0..self.table.len() {
+            let class = self.table[at] as usize;
+            if self.gates.is_over(class, number) {
+                continue;
+            }
+            let by_group = self.gates.of_group(class, group);
+            by_group.flip(available, eligible, is_forced);
+            let settings = &mut self.classes[class];
+            if !is_group_shut {
+                settings.counts.flip(available, eligible, is_forced);
+                if settings.masked_head != NONE && self.gates.is_masked(class, number) {
+                    settings.masked_counts.flip(available, eligible, is_forced);
                 }
+            }
+            if settings.waiting() > 0 {
+                self.settle_shared_status(class);
+                self.settle_exact_gate(class, number);
             }
         }
     }
 
-    /// Brings the busy bits and counts of up to 64 classes of the table up to date, from place `first`
+    /// Brings the bits and counts of up to 64 classes of the table up to date, from place `first`
     /// on, and narrows the band by their thresholds; of those that flipped, the ones whose requests
     /// wait, a bit for each.
     #[inline(never)]
@@ -398,13 +434,6 @@ impl<P> Arbiter<P> {
     pub(super) fn settle_band(&mut self, number: u32, load: u64) {
         let classes = self.table.iter().map(|&class| class as usize);
         self.endpoints.slot_mut(number).band = self.gates.band(number, load, classes);
-    }
-
-    /// Whether an endpoint competes, after its standing or a reason that forces it changed.
-    pub(super) fn settle_competes(&mut self, number: u32) {
-        let competes = self.gates.is_eligible(number) && !self.gates.is_forced(number);
-        self.endpoints.slot_mut(number).competes = competes;
-        self.settle_standing(number);
     }
 }
 

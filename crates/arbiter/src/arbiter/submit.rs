@@ -239,9 +239,7 @@ impl<P> Arbiter<P> {
         let is_free = request.allow.is_none() && request.require_taints.is_empty();
         if let Some(pin) = request.pin {
             let number = self.endpoints.number(pin);
-            let may_run = |number: u32| {
-                self.endpoints.slot(number).competes || self.gates.is_eligible(number)
-            };
+            let may_run = |number: u32| self.gates.is_eligible(number);
             if let Some(number) = number.filter(|&number| is_free && may_run(number)) {
                 return Ok((number, 0));
             }
@@ -383,7 +381,7 @@ impl<P> Arbiter<P> {
         slab[slot] = entry;
         slab.put_payload(slot, payload);
         if is_head {
-            self.settle_head(class, entry.pin, lane, entry.rank);
+            self.settle_head(class, entry.pin, entry.rank);
         }
     }
 
