@@ -212,10 +212,15 @@ impl<P> Arbiter<P> {
     }
 
     /// Cuts the credit of the classes whose remembered entry left during this event (S6.6).
+    #[inline]
     pub(super) fn settle_cuts(&mut self) {
-        if self.cuts.is_empty() {
-            return;
+        if !self.cuts.is_empty() {
+            self.cut_credit();
         }
+    }
+
+    #[cold]
+    fn cut_credit(&mut self) {
         self.refresh();
         while let Some(class) = self.cuts.pop() {
             let class = class as usize;
