@@ -31,6 +31,12 @@ impl BitRows {
         self.words[row * self.words_per_row + bit as usize / 64]
     }
 
+    /// A word by its place in its row.
+    #[inline]
+    pub(crate) fn at(&self, row: usize, word: usize) -> u64 {
+        self.words[row * self.words_per_row + word]
+    }
+
     #[inline]
     pub(crate) fn set(&mut self, row: usize, bit: u32, value: bool) {
         let word = &mut self.words[row * self.words_per_row + bit as usize / 64];

@@ -105,6 +105,17 @@ impl Class {
         self.queue_timeout = policy.queue_timeout_ms.map(Nanos::from_millis);
     }
 
+    /// Whether its thresholds are those of a policy.
+    pub(crate) fn has_thresholds_of(&self, policy: &ClassPolicy) -> bool {
+        self.threshold == policy.prefill_busy_threshold
+            && self.threshold_frac == policy.prefill_busy_threshold_frac
+    }
+
+    /// Whether its thresholds depend on the worker.
+    pub(crate) const fn has_relative_threshold(&self) -> bool {
+        self.threshold_frac.is_some()
+    }
+
     /// Its settings as those of an explicit class of a policy.
     pub(crate) fn settings(&self, quantum: u64) -> ClassPolicy {
         ClassPolicy {

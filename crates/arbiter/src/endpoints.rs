@@ -6,7 +6,7 @@
 //! departure (bookings, load, last use) is told apart by the incarnation.
 
 use crate::bits::BitRows;
-use crate::gate::Band;
+use crate::gate::{Band, Members};
 use crate::group::Groups;
 use crate::load_tree::{LoadPlace, last_use, precedence_unused};
 use crate::{Capacities, Endpoint, Full, Resource, WorkerError, WorkerId, WorkerRecord};
@@ -21,6 +21,8 @@ pub(crate) struct Worker {
     pub(crate) taints: u128,
     pub(crate) overloaded: bool,
     pub(crate) available: bool,
+    /// The number of its first rank, if those of the others follow it one by one in its egress group.
+    pub(crate) run: Option<u32>,
 }
 
 impl Worker {
@@ -35,13 +37,14 @@ impl Worker {
     }
 }
 
-/// One endpoint number: two cache lines, the first with all that releasing a booking reads.
+/// One endpoint number: two cache lines, the first with all that releasing a booking, a report and an
+/// event that concerns all endpoints read.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     pub(crate) booked: u64,
     pub(crate) reported: u64,
-    /// Loads that change none of its busy bits.
+    /// Loads that are above the thresholds of the same classes.
     pub(crate) band: Band,
     /// Who goes first where scores are equal; tells the last use.
     pub(crate) precedence: u64,
@@ -54,9 +57,6 @@ pub(crate) struct Slot {
     /// Rises when the endpoint departs: bookings of before are void (S9.3).
     pub(crate) incarnation: u32,
     pub(crate) known: bool,
-    pub(crate) shut: bool,
-    /// No class-wide reason keeps requests off it: it is eligible, and not busy whatever its load.
-    pub(crate) competes: bool,
     pub(crate) endpoint: Endpoint,
     /// Dispatches to it since it arrived, and their costs.
     pub(crate) dispatched: u64,
@@ -69,8 +69,6 @@ impl Slot {
         incarnation: 0,
         refs: 0,
         known: false,
-        shut: false,
-        competes: false,
         band: Band::NOTHING,
         booked: 0,
         reported: 0,
@@ -87,10 +85,10 @@ impl Slot {
         self.booked.saturating_add(self.reported)
     }
 
-    /// It is eligible, and busy for no class.
+    /// Its load makes it busy for no class.
     #[inline]
     pub(crate) const fn is_calm(&self) -> bool {
-        self.competes && self.band.is_lowest()
+        self.band.is_lowest()
     }
 
     /// A live request refers to it.
@@ -223,6 +221,27 @@ impl Endpoints {
             .map(|&(_, n)| n)
     }
 
+    /// Fills a set with the numbers of a known worker's ranks.
+    pub(crate) fn gather(&self, worker: &Worker, members: &mut Members) {
+        members.clear();
+        if let Some(first) = worker.run {
+            let last = first + ((worker.ranks - 1) << self.groups.shift());
+            return members.put_run(first, last, self.groups.word(self.groups.of(first)));
+        }
+        let first = self.identity_place(Endpoint {
+            worker: worker.id,
+            rank: worker.first_rank,
+        });
+        // Every rank is known, so that nobody stands between the first and the last.
+        let ranks = &self.by_identity[first..][..worker.ranks as usize];
+        members.extend(ranks.iter().map(|&(_, number)| number));
+    }
+
+    /// The records of some numbers from one on.
+    pub(crate) fn slots_mut(&mut self, first: usize, count: usize) -> &mut [Slot] {
+        &mut self.slots[first..first + count]
+    }
+
     /// Every taken number, by (worker, rank).
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Slot)> {
         self.by_identity
@@ -301,13 +320,49 @@ impl Endpoints {
         Some(self.workers.remove(at))
     }
 
-    /// Makes an endpoint known; its number.
-    pub(crate) fn arrive(&mut self, endpoint: Endpoint) -> u32 {
-        let number = self
-            .number(endpoint)
-            .unwrap_or_else(|| self.assign(endpoint));
-        self.slots[number as usize].known = true;
-        number
+    /// Makes all ranks of a worker known. O(ranks), and one move of what the list of endpoints has
+    /// behind them.
+    pub(crate) fn arrive(&mut self, worker: &Worker) {
+        let first = self.identity_place(Endpoint {
+            worker: worker.id,
+            rank: worker.first_rank,
+        });
+        let (mut at, end) = (first, self.by_identity.len());
+        for rank in worker.all_ranks() {
+            let endpoint = Endpoint {
+                worker: worker.id,
+                rank,
+            };
+            let number = match self.by_identity[..end].get(at) {
+                Some(&(listed, number)) if listed == endpoint => {
+                    at += 1;
+                    number
+                }
+                _ => {
+                    let number = self.assign(endpoint);
+                    self.by_identity.push((endpoint, number));
+                    number
+                }
+            };
+            self.slots[number as usize].known = true;
+        }
+        let added = self.by_identity.len() - end;
+        if added > 0 {
+            self.by_identity[at..].rotate_right(added);
+            self.by_identity[first..at + added].sort_unstable_by_key(|&(endpoint, _)| endpoint);
+        }
+        let numbers = self.by_identity[first..][..worker.ranks as usize]
+            .iter()
+            .map(|&(_, number)| number);
+        let stride = 1 << self.groups.shift();
+        let run = numbers
+            .clone()
+            .zip(numbers.clone().skip(1))
+            .all(|(number, next)| next == number.wrapping_add(stride));
+        let run = numbers.take(1).next().filter(|_| run);
+        if let Ok(place) = self.worker_place(worker.id) {
+            self.workers[place].run = run;
+        }
     }
 
     fn assign(&mut self, endpoint: Endpoint) -> u32 {
@@ -338,13 +393,12 @@ impl Endpoints {
             precedence: precedence_unused(endpoint),
             ..Slot::VACANT
         };
-        let at = self.identity_place(endpoint);
-        self.by_identity.insert(at, (endpoint, number));
         let place = self.place_of(endpoint);
         self.shortcut[place] = number;
     }
 
-    /// Makes an endpoint unknown: bookings, load, `shut` and last use are forgotten (S9.3).
+    /// Makes an endpoint unknown: bookings, load, `shut` and last use are forgotten (S9.3). The list of
+    /// endpoints is brought up to date by [`end_departures`](Self::end_departures).
     pub(crate) fn depart(&mut self, number: u32) {
         let slot = &mut self.slots[number as usize];
         *slot = Slot {
@@ -355,7 +409,27 @@ impl Endpoints {
             precedence: precedence_unused(slot.endpoint),
             ..Slot::VACANT
         };
-        self.free_if_unused(number);
+        if slot.refs == 0 {
+            self.free(number);
+        }
+    }
+
+    /// Takes the departed endpoints of a worker that nothing refers to off the list.
+    pub(crate) fn end_departures(&mut self, worker: WorkerId) {
+        let first = self.identity_place(Endpoint { worker, rank: 0 });
+        let mut kept = first;
+        let mut at = first;
+        while let Some(&entry) = self.by_identity.get(at) {
+            if entry.0.worker != worker {
+                break;
+            }
+            if self.taken.get(0, entry.1) {
+                self.by_identity[kept] = entry;
+                kept += 1;
+            }
+            at += 1;
+        }
+        self.by_identity.drain(kept..at);
     }
 
     /// A live request refers to `number`.
@@ -385,6 +459,10 @@ impl Endpoints {
             .partition_point(|&(e, _)| e < slot.endpoint);
         debug_assert_eq!(self.by_identity[at].1, number);
         self.by_identity.remove(at);
+        self.free(number);
+    }
+
+    fn free(&mut self, number: u32) {
         self.taken.set(0, number, false);
         let group = self.groups.of(number);
         self.taken_count[group] -= 1;
@@ -404,6 +482,8 @@ impl Endpoints {
             return false;
         }
         self.take(number, group, endpoint);
+        let at = self.identity_place(endpoint);
+        self.by_identity.insert(at, (endpoint, number));
         self.slots[number as usize].incarnation = 1;
         true
     }

@@ -1,30 +1,34 @@
 //! The best head of a class's open exact lanes (S4.4), over all egress groups that are not shut.
 //!
-//! Each class has, for each egress group, a run of lanes, where they are few or their heads come in order,
-//! and a winner tree of the others, and where there are several groups a small
-//! tree over their winners. A shut group's leaf there is empty, so shutting one costs each class a
-//! path in the small tree. Winners are brought up there when the best is asked for.
+//! Each class has, for each egress group, a run of open lanes, where they are few or their heads come in
+//! order, and a winner tree of the others, and where there are several groups a small tree over their
+//! winners. A shut group's leaf there is empty, so shutting one costs each class a path in the small
+//! tree. Winners are brought up there when the best is asked for.
 //!
-//! Invariant:
+//! Which lanes are open is the gates' to say. A shut lane keeps its head in the tree, so that a mass change
+//! of gates is one pass over the tree, and one over the run for those of it that are shut now.
+//!
+//! Invariants:
 //! - F1. For a class and a group that are not marked as changed, the group's leaf among the winners
-//!   is the best of the group's run and tree, or [`NO_KEY`] if the group is shut. While a group is marked, its
-//!   leaf there may name a request that is gone, and whose slot is another's.
-//! - F2. An open lane stands in its run or in its tree, and no other lane in either.
+//!   is the best of the group's run and tree, or [`NO_KEY`] if the group is shut. While a group is marked,
+//!   its leaf there may name a request that is gone, and whose slot is another's.
+//! - F2. A lane whose head can run stands in its run or in its tree, and no other lane in either. A lane in
+//!   a run is open, but in a tree that is in bulk.
 
+use crate::gate::Gates;
 use crate::group::Groups;
 use crate::lane_runs::{LaneRuns, REACH};
-use crate::order::{NO_KEY, NONE, Rank, SlotOrder};
+use crate::order::{Lanes, NO_KEY, Rank, SlotOrder};
 use crate::trees::Trees;
 
-/// An exact lane and the head that it competes with.
+/// An exact lane and its head.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OpenLane {
+pub(crate) struct LaneHead {
     /// The endpoint's number.
     pub(crate) number: u32,
-    /// Its place among the lanes, or [`NONE`] where there is no lane. One that is gone since the last
-    /// change is named once more.
+    /// Its place among the lanes. A lane that is gone since the last change is named once more.
     pub(crate) lane: u32,
-    /// Its head; [`NO_KEY`] if it is empty or does not compete.
+    /// Its head; [`NO_KEY`] if it is empty or can run nowhere.
     pub(crate) head: Rank,
 }
 
@@ -70,9 +74,22 @@ impl Forest {
     }
 
     /// Carries up what changed in bulk.
-    pub(crate) fn end_bulk(&mut self, class: usize, order: &SlotOrder) {
+    pub(crate) fn end_bulk(&mut self, class: usize, gates: &Gates, lanes: &Lanes) {
         for group in 0..self.groups.stride() {
-            self.trees.end_bulk(self.row(class, group), order);
+            let row = self.row(class, group);
+            if self.trees.is_in_bulk(row) {
+                let Self { runs, trees, .. } = self;
+                runs.retain(row, |lane, rank| {
+                    let number = lanes.get(lane).endpoint;
+                    let is_open = gates.is_open(class, number);
+                    if !is_open {
+                        trees.put_shut(row, self.groups.place(number), rank);
+                    }
+                    is_open
+                });
+                let open = |place| gates.open_places(class, group, place);
+                trees.end_bulk(row, open, &lanes.order);
+            }
         }
     }
 
@@ -80,101 +97,6 @@ impl Forest {
     #[inline]
     pub(crate) fn mark(&mut self, class: usize, group: usize) {
         self.changed[class] |= 1 << group;
-    }
-
-    /// The head that a lane competes with, or [`NO_KEY`].
-    pub(crate) fn head(&self, class: usize, number: u32, lane: u32) -> Rank {
-        let row = self.row(class, self.groups.of(number));
-        let leaf = self.trees.leaf(row, self.groups.place(number));
-        let in_run = self.runs.rank(lane);
-        assert!(leaf == NO_KEY || in_run == NO_KEY, "F2");
-        leaf.max(in_run)
-    }
-
-    /// Sets the head with which a lane competes; whether the best of its class may be another now.
-    /// `in_order` tells that heads mostly come worse than all before. O(1) in a run, O(log endpoints)
-    /// in a tree, or O(1) in bulk.
-    #[inline(always)]
-    pub(crate) fn set(
-        &mut self,
-        class: usize,
-        open: OpenLane,
-        in_order: bool,
-        order: &SlotOrder,
-    ) -> bool {
-        let OpenLane { number, lane, head } = open;
-        let (row, place) = self.row_and_place(class, number);
-        let is_changed = self.move_to(row, place, lane, head, in_order, order);
-        if is_changed && self.groups.are_many() {
-            self.mark(class, self.groups.of(number));
-        }
-        is_changed
-    }
-
-    /// The same for a lane that stands nowhere yet.
-    #[inline(always)]
-    pub(crate) fn open(
-        &mut self,
-        class: usize,
-        open: OpenLane,
-        in_order: bool,
-        order: &SlotOrder,
-    ) -> bool {
-        let OpenLane { number, lane, head } = open;
-        let (row, place) = self.row_and_place(class, number);
-        let is_changed = match self.join_run(row, lane, head, in_order, order) {
-            Some(is_best) => is_best,
-            None => {
-                self.trees.set(row, place, head, order);
-                true
-            }
-        };
-        if is_changed && self.groups.are_many() {
-            self.mark(class, self.groups.of(number));
-        }
-        is_changed
-    }
-
-    /// Puts a lane into its run, where that is worth the search: what the tree has taken in is so much
-    /// that the rest will hardly be a few lanes.
-    #[inline(always)]
-    fn join_run(
-        &mut self,
-        row: usize,
-        lane: u32,
-        head: Rank,
-        in_order: bool,
-        order: &SlotOrder,
-    ) -> Option<bool> {
-        if !in_order && self.trees.top(row) != NO_KEY {
-            return None;
-        }
-        self.runs.append(row, lane, head, order).or_else(|| {
-            let is_small = self.trees.top(row) == NO_KEY;
-            let reach = if is_small { REACH } else { 0 };
-            self.runs.insert(row, lane, head, reach, order)
-        })
-    }
-
-    /// The same for a lane that stands nowhere any more.
-    #[inline(always)]
-    pub(crate) fn close(
-        &mut self,
-        class: usize,
-        number: u32,
-        lane: u32,
-        order: &SlotOrder,
-    ) -> bool {
-        let (row, place) = self.row_and_place(class, number);
-        let is_changed = if self.runs.rank(lane) != NO_KEY {
-            self.runs.remove(row, lane)
-        } else {
-            self.trees.set(row, place, NO_KEY, order) != NO_KEY
-        };
-        if is_changed && self.groups.are_many() {
-            self.mark(class, self.groups.of(number));
-        }
-        is_changed
     }
 
     #[inline(always)]
@@ -187,38 +109,170 @@ impl Forest {
         }
     }
 
+    /// [`mark`](Self::mark) for the group of an endpoint, where the best may have changed.
     #[inline(always)]
-    fn move_to(
-        &mut self,
-        row: usize,
-        place: u32,
-        lane: u32,
-        head: Rank,
-        in_order: bool,
-        order: &SlotOrder,
-    ) -> bool {
-        if lane == NONE {
-            return self.trees.set(row, place, head, order) != head;
+    fn mark_if(&mut self, class: usize, number: u32, is_changed: bool) -> bool {
+        if is_changed && self.groups.are_many() {
+            self.mark(class, self.groups.of(number));
         }
-        let in_run = self.runs.rank(lane);
-        let mut was_best = false;
-        if in_run != NO_KEY {
-            was_best = self.runs.remove(row, lane);
-            if head == NO_KEY {
-                return was_best;
-            }
-        }
-        if head != NO_KEY
-            && self.trees.leaf(row, place) == NO_KEY
-            && let Some(is_best) = self.join_run(row, lane, head, in_order, order)
-        {
-            return was_best || is_best;
-        }
-        self.trees.set(row, place, head, order) != head || was_best
+        is_changed
     }
 
-    /// The best head, over the groups whose bit in `shut` is not set. O(log groups) for each
-    /// group that changed, or after a bulk one pass over its tree.
+    /// Sets the head of a lane; whether the best of its class may be another now. `in_order` tells that
+    /// heads mostly come worse than all before. O(1) in a run, O(log endpoints) in a tree, or O(1) in
+    /// bulk.
+    #[inline(always)]
+    pub(crate) fn set(
+        &mut self,
+        class: usize,
+        lane: LaneHead,
+        in_order: bool,
+        gates: &Gates,
+        order: &SlotOrder,
+    ) -> bool {
+        let (row, place) = self.row_and_place(class, lane.number);
+        let mut was_best = false;
+        let is_free = if self.runs.rank(lane.lane) == NO_KEY {
+            self.trees.leaf(row, place) == NO_KEY
+        } else {
+            was_best = self.runs.remove(row, lane.lane);
+            true
+        };
+        let is_changed = if is_free && lane.head == NO_KEY {
+            was_best
+        } else {
+            let is_open = gates.is_open(class, lane.number);
+            let joined = if is_free && is_open {
+                self.join_run(row, lane, in_order, order)
+            } else {
+                None
+            };
+            joined.unwrap_or_else(|| {
+                let open = || gates.open_quad(class, lane.number);
+                self.trees.set(row, place, lane.head, is_open, open, order)
+            }) || was_best
+        };
+        self.mark_if(class, lane.number, is_changed)
+    }
+
+    /// The same for an open lane that stands nowhere yet.
+    #[inline(always)]
+    pub(crate) fn open(
+        &mut self,
+        class: usize,
+        lane: LaneHead,
+        in_order: bool,
+        gates: &Gates,
+        order: &SlotOrder,
+    ) -> bool {
+        debug_assert!(gates.is_open(class, lane.number), "F2");
+        let (row, place) = self.row_and_place(class, lane.number);
+        let joined = self.join_run(row, lane, in_order, order);
+        let is_changed = joined.unwrap_or_else(|| {
+            let open = || gates.open_quad(class, lane.number);
+            self.trees.set(row, place, lane.head, true, open, order)
+        });
+        self.mark_if(class, lane.number, is_changed)
+    }
+
+    /// The same for a lane that stands nowhere any more.
+    #[inline(always)]
+    pub(crate) fn close(
+        &mut self,
+        class: usize,
+        number: u32,
+        lane: u32,
+        gates: &Gates,
+        order: &SlotOrder,
+    ) -> bool {
+        let (row, place) = self.row_and_place(class, number);
+        let is_changed = if self.runs.rank(lane) == NO_KEY {
+            let is_open = gates.is_open(class, number);
+            let open = || gates.open_quad(class, number);
+            self.trees.set(row, place, NO_KEY, is_open, open, order)
+        } else {
+            self.runs.remove(row, lane)
+        };
+        self.mark_if(class, number, is_changed)
+    }
+
+    /// Puts a lane into its run, where that is worth the search: what the tree has taken in is so much
+    /// that the rest will hardly be a few lanes.
+    #[inline(always)]
+    fn join_run(
+        &mut self,
+        row: usize,
+        lane: LaneHead,
+        in_order: bool,
+        order: &SlotOrder,
+    ) -> Option<bool> {
+        let LaneHead { lane, head, .. } = lane;
+        if !in_order && self.trees.top(row) != NO_KEY {
+            return None;
+        }
+        self.runs.append(row, lane, head, order).or_else(|| {
+            let is_small = self.trees.top(row) == NO_KEY;
+            let reach = if is_small { REACH } else { 0 };
+            self.runs.insert(row, lane, head, reach, order)
+        })
+    }
+
+    /// An endpoint with a lane became open or not to a class, as the gates tell by now; whether the best
+    /// may be another now. O(1) in a run, O(log endpoints) in a tree, or O(1) in bulk.
+    pub(crate) fn turn(
+        &mut self,
+        class: usize,
+        lane: LaneHead,
+        in_order: bool,
+        gates: &Gates,
+        order: &SlotOrder,
+    ) -> bool {
+        let (row, place) = self.row_and_place(class, lane.number);
+        let is_changed = if gates.is_open(class, lane.number) {
+            let head = self.trees.leaf(row, place);
+            if head == NO_KEY {
+                return false;
+            }
+            if let Some(is_best) = self.join_run(row, LaneHead { head, ..lane }, in_order, order) {
+                self.trees.put_shut(row, place, NO_KEY);
+                is_best
+            } else {
+                let open = || gates.open_quad(class, lane.number);
+                self.trees.turn(row, place, true, open, order);
+                true
+            }
+        } else {
+            let rank = self.runs.rank(lane.lane);
+            if rank == NO_KEY {
+                let open = || gates.open_quad(class, lane.number);
+                self.trees.turn(row, place, false, open, order)
+            } else {
+                self.trees.put_shut(row, place, rank);
+                self.runs.remove(row, lane.lane)
+            }
+        };
+        self.mark_if(class, lane.number, is_changed)
+    }
+
+    /// Sets the head of a lane of which nothing is known, not even whether it was open. O(log endpoints), or
+    /// O(1) in bulk.
+    pub(crate) fn reset(&mut self, class: usize, lane: LaneHead, gates: &Gates, order: &SlotOrder) {
+        let LaneHead { number, lane, head } = lane;
+        let (row, place) = self.row_and_place(class, number);
+        let in_run = self.runs.rank(lane);
+        if in_run != NO_KEY {
+            if in_run == head && gates.is_open(class, number) {
+                return;
+            }
+            self.runs.remove(row, lane);
+        }
+        let open = gates.open_quad(class, number);
+        self.trees.reset(row, place, head, open, order);
+        self.mark(class, self.groups.of(number));
+    }
+
+    /// The best open head, over the groups whose bit in `shut` is not set. O(log groups) for each
+    /// group that changed.
     #[inline]
     pub(crate) fn best(&mut self, class: usize, shut: u64, order: &SlotOrder) -> Rank {
         if self.groups.are_many() {
@@ -232,8 +286,8 @@ impl Forest {
 
     /// The best of a run and its tree.
     #[inline]
-    fn best_of(&mut self, row: usize, order: &SlotOrder) -> Rank {
-        let best = self.trees.best(row, order);
+    fn best_of(&self, row: usize, order: &SlotOrder) -> Rank {
+        let best = self.trees.top(row);
         if self.runs.is_empty(row) {
             return best;
         }
@@ -252,28 +306,47 @@ impl Forest {
             };
             self.winners.renew(class, group, best, order);
         }
-        self.winners.best(class, order)
+        self.winners.top(class)
     }
 
-    /// Asserts F1 and the invariants of the trees, for a class.
-    pub(crate) fn check(&self, class: usize, shut: u64, order: &SlotOrder) {
+    /// How many of a class's lanes stand in runs.
+    #[cfg(test)]
+    pub(crate) fn in_runs(&self, class: usize) -> usize {
+        let rows = (0..self.groups.stride()).map(|group| self.row(class, group));
+        rows.map(|row| self.runs.count(row)).sum()
+    }
+
+    /// Asserts F2 for a lane with a head, or [`NO_KEY`] if that can run nowhere.
+    pub(crate) fn check_lane(&self, class: usize, lane: LaneHead, gates: &Gates) {
+        let LaneHead { number, lane, head } = lane;
+        let (row, place) = self.row_and_place(class, number);
+        let (leaf, in_run) = (self.trees.leaf(row, place), self.runs.rank(lane));
+        assert!(leaf == NO_KEY || in_run == NO_KEY, "F2: in one of both");
+        assert_eq!(leaf.max(in_run), head, "F2: with its head");
+        let is_open = gates.is_open(class, number);
+        assert!(in_run == NO_KEY || is_open, "F2: a run's lanes are open");
+    }
+
+    /// Asserts F1 and the invariants of runs and trees, for a class.
+    pub(crate) fn check(&self, class: usize, gates: &Gates, order: &SlotOrder) {
+        let shut = gates.shut_word();
         for group in 0..self.groups.stride() {
-            self.trees.check(self.row(class, group), order);
+            let open = |place| gates.open_places(class, group, place);
+            self.trees.check(self.row(class, group), open, order);
             self.runs.check(self.row(class, group), order);
         }
         if !self.groups.are_many() {
             return;
         }
         if self.changed[class] == 0 {
-            self.winners.check(class, order);
+            self.winners.check(class, |_| u64::MAX, order);
         }
         for group in (0..self.groups.stride()).filter(|group| self.changed[class] >> group & 1 == 0)
         {
             let expected = if shut >> group & 1 != 0 {
                 NO_KEY
             } else {
-                let row = self.row(class, group);
-                order.best(self.runs.best(row), self.trees.top(row))
+                self.best_of(self.row(class, group), order)
             };
             let place = u32::try_from(group).expect("at most 64 groups");
             assert_eq!(self.winners.leaf(class, place), expected, "F1");

@@ -4,19 +4,24 @@
 //! inside a band, between two thresholds of any class, most of the time: then nothing else is
 //! looked at. When it leaves the band, the classes whose threshold it crossed are told.
 //!
-//! An endpoint's busy bits know nothing of its egress group. Shutting a group writes one word,
-//! which stands beside every word of bits, and moves counts; the endpoints are not visited.
+//! What makes an endpoint busy for one class and for all of them are kept apart: a bit by class tells
+//! whether the load is above the class's threshold, one for all classes whether the endpoint is
+//! *forced*, and a word that stands beside every word of bits, whether its egress group is shut. So
+//! whatever concerns all classes is written once, 64 endpoints a word.
 //!
 //! Invariants:
-//! - G1. The busy bit of (class, endpoint) is `forced(endpoint) || load > threshold(class,
-//!   endpoint)` for every class in use and every known endpoint. The endpoint is busy for the class
-//!   if the bit is set or its group is shut.
-//! - G2. While the load stays in the endpoint's band, no busy bit of the endpoint changes.
+//! - G1. The bit of (class, endpoint) is `load > threshold(class, endpoint)` for every class in use
+//!   and every known endpoint. The endpoint is busy for the class if the bit is set, it is forced, or
+//!   its group is shut.
+//! - G2. While the load stays in the endpoint's band, no bit of the endpoint changes.
 //! - G3. The counts of a class are those of its busy endpoints: over the available endpoints and
 //!   over the eligible ones.
-//! - G4. The counts of a class and a group are those of its busy bits, whether or not the group is
-//!   shut.
+//! - G4. The counts of a class and a group are the same as if the group were not shut.
+//! - G5. An endpoint *competes* if it is eligible and not forced.
 
+mod bulk;
+
+pub(crate) use self::bulk::Members;
 use crate::bits::BitRows;
 use crate::group::Groups;
 
@@ -71,7 +76,7 @@ impl Counts {
     }
 }
 
-/// Loads of an endpoint that change no busy bit: `floor ..= ceiling`.
+/// Loads of an endpoint that are above the thresholds of the same classes: `floor ..= ceiling`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Band {
     floor: u64,
@@ -113,13 +118,13 @@ impl Band {
     }
 }
 
-/// One endpoint's busy bits, thresholds and counts by class, while its load crosses thresholds.
+/// One endpoint's bits, thresholds and counts by class, while its load crosses thresholds.
 pub(crate) struct Crossing<'a> {
     load: u64,
     forced: bool,
     thresholds: &'a [u64],
     /// The words of the endpoint's bit, `words_per_row` from class to class.
-    busy: &'a mut [u64],
+    over: &'a mut [u64],
     words_per_row: usize,
     bit: u32,
     /// Of the endpoint's group, `1 << shift` from class to class.
@@ -128,17 +133,17 @@ pub(crate) struct Crossing<'a> {
 }
 
 impl Crossing<'_> {
-    /// Narrows the band by a class's threshold, and brings the class's busy bit up to date (G1); the
-    /// bit if it changed.
+    /// Narrows the band by a class's threshold, and brings the class's bit up to date (G1); the bit if
+    /// the endpoint became busy or free by that.
     #[inline(always)]
     pub(crate) fn cross(&mut self, class: usize, band: &mut Band) -> Option<bool> {
         let threshold = self.thresholds[class];
         band.narrow(self.load, threshold);
-        let busy = self.forced || self.load > threshold;
-        let word = &mut self.busy[class * self.words_per_row];
-        let changed = (*word >> self.bit ^ u64::from(busy)) & 1;
+        let over = self.load > threshold;
+        let word = &mut self.over[class * self.words_per_row];
+        let changed = (*word >> self.bit ^ u64::from(over)) & 1;
         *word ^= changed << self.bit;
-        (changed != 0).then_some(busy)
+        (changed != 0 && !self.forced).then_some(over)
     }
 
     /// The counts of a class and the endpoint's group (G4).
@@ -148,14 +153,25 @@ impl Crossing<'_> {
     }
 }
 
+/// What an endpoint is to all classes alike, by its worker.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Standing {
+    pub(crate) is_available: bool,
+    pub(crate) is_eligible: bool,
+    pub(crate) is_forced: bool,
+}
+
+/// Up to `1 << WORD_QUADS_SHIFT` groups, four neighbours in a group's tree share a word of bits.
+const WORD_QUADS_SHIFT: u32 = 4;
+
 #[derive(Debug)]
 pub(crate) struct Gates {
-    /// By class.
-    busy: BitRows,
+    /// By class: the endpoints whose load is above its threshold.
+    over: BitRows,
     /// By endpoint, then class.
     thresholds: Vec<u64>,
     classes: usize,
-    /// Row 0: available endpoints; row 1: eligible ones; row 2: busy whatever their load.
+    /// What endpoints are to all classes alike; see the rows below.
     standing: BitRows,
     /// By class: the endpoints that may run its constrained shared head, availability aside; and
     /// one row more.
@@ -167,18 +183,24 @@ pub(crate) struct Gates {
     by_group: Vec<Counts>,
 }
 
+// Rows of `standing`.
 const AVAILABLE: usize = 0;
 const ELIGIBLE: usize = 1;
-const FORCED: usize = 2;
+/// Those whose egress is full by themselves.
+const SHUT: usize = 2;
+/// Those that are busy whatever their load.
+const FORCED: usize = 3;
+/// Eligible ones that are not forced (G5).
+const COMPETES: usize = 4;
 
 impl Gates {
     pub(crate) fn new(classes: usize, groups: Groups) -> Self {
         let endpoints = groups.numbers();
         Self {
-            busy: BitRows::new(classes, endpoints),
+            over: BitRows::new(classes, endpoints),
             thresholds: vec![0; classes * endpoints],
             classes,
-            standing: BitRows::new(3, endpoints),
+            standing: BitRows::new(5, endpoints),
             masks: BitRows::new(classes + 1, endpoints),
             groups,
             shut: 0,
@@ -189,13 +211,64 @@ impl Gates {
     /// Whether an endpoint is busy for a class, its egress group included.
     #[inline]
     pub(crate) fn is_busy(&self, class: usize, endpoint: u32) -> bool {
-        (self.busy.word(class, endpoint) | self.shut) >> (endpoint % 64) & 1 != 0
+        let forced = self.standing.word(FORCED, endpoint);
+        (self.over.word(class, endpoint) | forced | self.shut) >> (endpoint % 64) & 1 != 0
     }
 
     /// Whether an endpoint is busy for a class, its egress group aside (G1).
     #[inline]
     pub(crate) fn busy_bit(&self, class: usize, endpoint: u32) -> bool {
-        self.busy.get(class, endpoint)
+        let forced = self.standing.word(FORCED, endpoint);
+        (self.over.word(class, endpoint) | forced) >> (endpoint % 64) & 1 != 0
+    }
+
+    /// Whether an endpoint's load is above a class's threshold.
+    #[inline]
+    pub(crate) fn is_over(&self, class: usize, endpoint: u32) -> bool {
+        self.over.get(class, endpoint)
+    }
+
+    /// Whether an endpoint competes and its load keeps a class's requests off it no more than its
+    /// group does: whether a head that is pinned there and asks for nothing else may go, the group
+    /// aside.
+    #[inline]
+    pub(crate) fn is_open(&self, class: usize, endpoint: u32) -> bool {
+        self.open_word(class, endpoint as usize / 64) >> (endpoint % 64) & 1 != 0
+    }
+
+    /// The same for 64 endpoints.
+    #[inline]
+    fn open_word(&self, class: usize, word: usize) -> u64 {
+        self.standing.at(COMPETES, word) & !self.over.at(class, word)
+    }
+
+    /// The same for the four endpoints of a group that stand together in its tree with `endpoint`, a
+    /// bit each.
+    #[inline(always)]
+    pub(crate) fn open_quad(&self, class: usize, endpoint: u32) -> u64 {
+        let shift = self.groups.shift();
+        let first = endpoint & !(3 << shift);
+        if shift > WORD_QUADS_SHIFT {
+            return self.open_quad_of_words(class, first);
+        }
+        let word = self.open_word(class, first as usize / 64) >> (first % 64);
+        let stride = 1 << shift;
+        let bit = |index: u32| (word >> (index * stride) & 1) << index;
+        // Numbers of one group alone are neighbours.
+        if shift == 0 {
+            word & 15
+        } else {
+            bit(0) | bit(1) | bit(2) | bit(3)
+        }
+    }
+
+    /// The same where the four stand in several words.
+    #[cold]
+    fn open_quad_of_words(&self, class: usize, first: u32) -> u64 {
+        let numbers = (0..4).map(|index| (index, first + (index << self.groups.shift())));
+        numbers
+            .filter(|&(_, number)| self.exists(number) && self.is_open(class, number))
+            .fold(0, |open, (index, _)| open | 1 << index)
     }
 
     /// Whether the egress group of an endpoint is shut.
@@ -246,26 +319,41 @@ impl Gates {
         self.standing.get(FORCED, endpoint)
     }
 
-    pub(crate) fn set_standing(&mut self, endpoint: u32, available: bool, eligible: bool) {
-        self.standing.set(AVAILABLE, endpoint, available);
-        self.standing.set(ELIGIBLE, endpoint, eligible);
+    #[inline]
+    pub(crate) fn competes(&self, endpoint: u32) -> bool {
+        self.standing.get(COMPETES, endpoint)
     }
 
-    pub(crate) fn set_forced(&mut self, endpoint: u32, forced: bool) {
+    #[inline]
+    pub(crate) fn is_shut(&self, endpoint: u32) -> bool {
+        self.standing.get(SHUT, endpoint)
+    }
+
+    pub(crate) fn set_shut(&mut self, endpoint: u32, shut: bool) {
+        self.standing.set(SHUT, endpoint, shut);
+    }
+
+    pub(crate) fn set_standing(&mut self, endpoint: u32, standing: Standing) {
+        let forced = standing.is_forced || self.is_shut(endpoint);
+        let eligible = standing.is_eligible;
+        self.standing
+            .set(AVAILABLE, endpoint, standing.is_available);
+        self.standing.set(ELIGIBLE, endpoint, eligible);
         self.standing.set(FORCED, endpoint, forced);
+        self.standing.set(COMPETES, endpoint, eligible && !forced);
     }
 
     pub(crate) fn set_threshold(&mut self, class: usize, endpoint: u32, threshold: u64) {
         self.thresholds[endpoint as usize * self.classes + class] = threshold;
     }
 
-    /// What the busy bit should be (G1).
+    /// What the bit of a class and an endpoint should be (G1).
     #[inline]
-    pub(crate) fn should_be_busy(&self, class: usize, endpoint: u32, load: u64) -> bool {
-        self.is_forced(endpoint) || load > self.thresholds[endpoint as usize * self.classes + class]
+    pub(crate) fn should_be_over(&self, class: usize, endpoint: u32, load: u64) -> bool {
+        load > self.thresholds[endpoint as usize * self.classes + class]
     }
 
-    /// All that bringing the busy bits of an endpoint up to date needs, and the masks of the classes.
+    /// All that bringing the bits of an endpoint up to date needs, and the masks of the classes.
     #[inline]
     pub(crate) fn crossing(&mut self, endpoint: u32, load: u64) -> (Crossing<'_>, &BitRows) {
         let forced = self.is_forced(endpoint);
@@ -273,8 +361,8 @@ impl Gates {
             load,
             forced,
             thresholds: &self.thresholds[endpoint as usize * self.classes..][..self.classes],
-            words_per_row: self.busy.words_per_row(),
-            busy: self.busy.column_mut(endpoint),
+            words_per_row: self.over.words_per_row(),
+            over: self.over.column_mut(endpoint),
             bit: endpoint % 64,
             by_group: &mut self.by_group[self.groups.of(endpoint)..],
             shift: self.groups.shift(),
@@ -282,8 +370,8 @@ impl Gates {
         (crossing, &self.masks)
     }
 
-    pub(crate) fn set_busy(&mut self, class: usize, endpoint: u32, busy: bool) {
-        self.busy.set(class, endpoint, busy);
+    pub(crate) fn set_over(&mut self, class: usize, endpoint: u32, over: bool) {
+        self.over.set(class, endpoint, over);
     }
 
     /// The band around `load` between the thresholds of `classes`.
@@ -301,7 +389,7 @@ impl Gates {
         band
     }
 
-    /// How a busy bit of `endpoint` weighs in counts over all endpoints.
+    /// How `endpoint` weighs in counts over all endpoints.
     #[inline]
     pub(crate) fn weight(&self, endpoint: u32) -> (u32, u32) {
         (
@@ -346,14 +434,10 @@ impl Gates {
     /// Counts over a set of endpoints of which `shut`, in each word, are busy whatever their bit.
     fn count(&self, class: usize, shut: u64, set: impl Fn(usize) -> u64) -> Counts {
         let mut counts = Counts::default();
-        let rows = self
-            .standing
-            .row(AVAILABLE)
-            .iter()
-            .zip(self.standing.row(ELIGIBLE));
-        for (word, ((available, eligible), busy)) in rows.zip(self.busy.row(class)).enumerate() {
-            let busy = busy | shut;
-            let (available, eligible) = (available & set(word), eligible & set(word));
+        for word in 0..self.words() {
+            let busy = self.over.row(class)[word] | self.standing.row(FORCED)[word] | shut;
+            let available = self.standing.row(AVAILABLE)[word] & set(word);
+            let eligible = self.standing.row(ELIGIBLE)[word] & set(word);
             counts.available += available.count_ones();
             counts.busy_available += (available & busy).count_ones();
             counts.eligible += eligible.count_ones();
@@ -374,8 +458,7 @@ impl Gates {
     /// One word of the endpoints that may take a shared request of `class` now.
     #[inline]
     pub(crate) fn free_word(&self, class: usize, masked: bool, word: usize) -> u64 {
-        let busy = self.busy.row(class)[word] | self.shut;
-        let free = self.standing.row(ELIGIBLE)[word] & !busy;
+        let free = self.open_word(class, word) & !self.shut;
         if masked {
             free & self.masks.row(class)[word]
         } else {

@@ -164,6 +164,39 @@ impl LaneRuns {
         better == NONE
     }
 
+    /// Takes those lanes out of a run that `keep` refuses. O(run).
+    pub(crate) fn retain(&mut self, run: usize, mut keep: impl FnMut(u32, Rank) -> bool) {
+        let mut at = self.ends[run].best;
+        let (mut best, mut last) = (NONE, NONE);
+        while at != NONE {
+            let node = &mut self.nodes[at as usize];
+            let worse = node.worse;
+            if keep(at, node.rank) {
+                (node.better, node.worse) = (last, NONE);
+                if last == NONE {
+                    best = at;
+                } else {
+                    self.nodes[last as usize].worse = at;
+                }
+                last = at;
+            } else {
+                node.rank = NO_KEY;
+            }
+            at = worse;
+        }
+        self.ends[run] = Ends { best, last };
+    }
+
+    #[cfg(test)]
+    pub(crate) fn count(&self, run: usize) -> usize {
+        let (mut count, mut at) = (0, self.ends[run].best);
+        while at != NONE {
+            count += 1;
+            at = self.nodes[at as usize].worse;
+        }
+        count
+    }
+
     /// Asserts R1 for a run.
     pub(crate) fn check(&self, run: usize, order: &SlotOrder) {
         let (mut before, mut at) = (NONE, self.ends[run].best);

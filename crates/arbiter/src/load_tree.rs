@@ -1,4 +1,5 @@
-//! Winner trees over the endpoints that no class-wide reason keeps out, by standing score (S10.3).
+//! Winner trees over the known endpoints, by standing score (S10.3). Those that some reason keeps out of
+//! all classes are *parked*: they come after all others.
 //!
 //! Each egress group has a tree of its own, and where there are several groups a small tree stands
 //! over their winners, in which a shut group counts for nothing.
@@ -17,16 +18,19 @@ use crate::endpoints::{Endpoints, Slot};
 use crate::group::Groups;
 use crate::quads::{Shape, above, children};
 
-/// From the top: score, precedence (64 bits), endpoint number. Lower wins.
+/// From the top: parked, score, precedence (64 bits), endpoint number. Lower wins.
 type Key = u128;
 
 /// An endpoint that is not in.
 const ABSENT: Key = Key::MAX;
+/// The bit of an endpoint that does not compete. It keeps its key, so that any number of endpoints can be
+/// parked and brought back without a look at what is booked on them.
+const PARKED: Key = 1 << 127;
 /// Numbers are below twice `ENDPOINTS_MAX`: groups are rounded up to a power of two.
 const NUMBER_BITS: u32 = 21;
 const SCORE_SHIFT: u32 = 64 + NUMBER_BITS;
 /// Scores from here on do not fit a key; the score of [`ABSENT`] is one more.
-const SCORE_MAX: u64 = (1 << (128 - SCORE_SHIFT)) - 2;
+const SCORE_MAX: u64 = (1 << (127 - SCORE_SHIFT)) - 2;
 /// The precedence of an endpoint that was never used and whose identity does not fit.
 const COARSE: u64 = USED - 1;
 /// Marks the precedence of an endpoint that was used.
@@ -90,7 +94,7 @@ impl LoadTree {
         }
     }
 
-    /// The best endpoint of all groups that are not shut.
+    /// The best endpoint that competes, of all groups that are not shut.
     #[inline]
     pub(crate) fn best(&self) -> Option<u32> {
         let best = if self.groups.are_many() {
@@ -100,7 +104,7 @@ impl LoadTree {
         } else {
             ABSENT
         };
-        (best != ABSENT).then_some(number_of(best))
+        (best < PARKED).then_some(number_of(best))
     }
 
     /// A group was shut or opened. O(log groups).
@@ -125,23 +129,29 @@ impl LoadTree {
         climb(winners, leaf, root, old, winner, &self.scores, endpoints);
     }
 
-    /// Puts an endpoint in with a new score or last use.
+    /// Puts an endpoint in with a new score or last use, parked unless it competes.
     #[inline]
-    pub(crate) fn update(&mut self, number: u32, score: u128, endpoints: &Endpoints) {
-        let score = match u64::try_from(score) {
-            Ok(packed) if packed < SCORE_MAX => packed,
+    pub(crate) fn update(
+        &mut self,
+        number: u32,
+        score: u128,
+        competes: bool,
+        endpoints: &Endpoints,
+    ) {
+        let slot = endpoints.slot(number);
+        let key = match u64::try_from(score) {
+            Ok(packed) if packed < SCORE_MAX => key(packed, slot.precedence, number),
             _ => {
                 self.scores[number as usize] = score;
-                let place = endpoints.slot(number).place;
-                return self.put(number, place, key(SCORE_MAX, COARSE, number), endpoints);
+                key(SCORE_MAX, COARSE, number)
             }
         };
-        let slot = endpoints.slot(number);
-        let key = key(score, slot.precedence, number);
-        self.put(number, slot.place, key, endpoints);
+        let parked = if competes { 0 } else { PARKED };
+        self.put(number, slot.place, key | parked, endpoints);
     }
 
-    /// The same for a score that is small enough and a slot at hand; false if the score is not.
+    /// The same for an endpoint that is in, a score that is small enough and a slot at hand; false if the
+    /// score is not. It competes as before.
     #[inline(always)]
     pub(crate) fn update_packed(
         &mut self,
@@ -152,10 +162,52 @@ impl LoadTree {
     ) -> bool {
         let fits = score < SCORE_MAX;
         if fits {
-            let key = key(score, slot.precedence, number);
+            let parked = at(&self.quads, slot.place.leaf as usize) & PARKED;
+            let key = key(score, slot.precedence, number) | parked;
             self.put(number, slot.place, key, endpoints);
         }
         fits
+    }
+
+    /// Parks an endpoint that is in, or brings it back.
+    pub(crate) fn turn(&mut self, number: u32, endpoints: &Endpoints) {
+        let place = endpoints.slot(number).place;
+        let key = at(&self.quads, place.leaf as usize) ^ PARKED;
+        self.put(number, place, key, endpoints);
+    }
+
+    /// The same without what stands above, for [`rebuild`](Self::rebuild): for each bit that is set in
+    /// `turned`, the endpoint at that place from `first` on among those of its group.
+    pub(crate) fn turn_leaves(&mut self, group: usize, first: usize, turned: u64) {
+        let start = group * self.shape.quads * 4 + self.shape.leaf(first);
+        let leaves = &mut self.quads.as_flattened_mut()[start..];
+        if turned == u64::MAX {
+            leaves[..64].iter_mut().for_each(|leaf| *leaf ^= PARKED);
+            return;
+        }
+        let used = 64 - turned.leading_zeros() as usize;
+        for (at, leaf) in leaves[..used].iter_mut().enumerate() {
+            *leaf ^= Key::from(turned >> at & 1) << 127;
+        }
+    }
+
+    /// Brings a group's tree in line with its leaves, of which those from `used` on were never used.
+    pub(crate) fn rebuild(&mut self, group: usize, mut used: usize, endpoints: &Endpoints) {
+        let Shape { quads, root, .. } = self.shape;
+        let tree = &mut self.quads[group * quads..][..quads];
+        let mut first = self.shape.leaf(0);
+        while first > root {
+            used = used.div_ceil(4);
+            let (upper, lower) = tree.split_at_mut(first / 4);
+            let nodes = &mut upper.as_flattened_mut()[above(first)..][..used];
+            for (node, quad) in nodes.iter_mut().zip(&*lower) {
+                *node = winner(quad, &self.scores, endpoints);
+            }
+            first = above(first);
+        }
+        if self.groups.are_many() {
+            self.settle_winner(group, endpoints);
+        }
     }
 
     /// Takes an endpoint out if it is in.
@@ -252,7 +304,9 @@ fn climb(
     scores: &[u128],
     endpoints: &Endpoints,
 ) -> bool {
-    if is_coarse(key) {
+    // An endpoint that is taken out comes after all others, whatever their full values.
+    let is_taken_out = key == ABSENT && old != ABSENT;
+    if is_coarse(key) && !is_taken_out {
         return climb_coarse(
             tree,
             leaf,
@@ -279,14 +333,8 @@ fn climb(
         if at(tree, parent) != old {
             return false;
         }
-        let quad = &tree[place / 4];
-        let [a, b, c, d] = *quad;
-        let lowest = a.min(b).min(c.min(d));
-        *at_mut(tree, parent) = if is_coarse(lowest) {
-            full_winner(quad, scores, endpoints)
-        } else {
-            lowest
-        };
+        let lowest = winner(&tree[place / 4], scores, endpoints);
+        *at_mut(tree, parent) = lowest;
         place = parent;
     }
     true
@@ -312,6 +360,18 @@ fn climb_coarse(
     changed
 }
 
+/// The winner of four.
+#[inline]
+fn winner(quad: &[Key; 4], scores: &[u128], endpoints: &Endpoints) -> Key {
+    let [a, b, c, d] = *quad;
+    let lowest = a.min(b).min(c.min(d));
+    if is_coarse(lowest) {
+        full_winner(quad, scores, endpoints)
+    } else {
+        lowest
+    }
+}
+
 /// The winner of four, by full values where keys are coarse.
 #[cold]
 fn full_winner(quad: &[Key; 4], scores: &[u128], endpoints: &Endpoints) -> Key {
@@ -321,7 +381,7 @@ fn full_winner(quad: &[Key; 4], scores: &[u128], endpoints: &Endpoints) -> Key {
         }
         let number = number_of(key);
         let slot = endpoints.slot(number);
-        let score = if key >> SCORE_SHIFT == u128::from(SCORE_MAX) {
+        let score = if (key & !PARKED) >> SCORE_SHIFT == u128::from(SCORE_MAX) {
             scores[number as usize]
         } else {
             0

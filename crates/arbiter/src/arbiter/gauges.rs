@@ -54,7 +54,7 @@ impl<P> Arbiter<P> {
             charged_tokens: slot.charged_tokens,
             available: worker.available,
             overloaded: worker.overloaded,
-            shut: slot.shut || self.gates.is_group_shut(index.0),
+            shut: self.gates.is_shut(index.0) || self.gates.is_group_shut(index.0),
         })
     }
 

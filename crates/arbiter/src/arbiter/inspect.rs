@@ -4,6 +4,7 @@ use tollgate_policy::Arbitration;
 
 use crate::arbiter::Arbiter;
 use crate::drr::NO_SLOT;
+use crate::forest::LaneHead;
 use crate::order::{LaneStatus, NO_KEY, NONE, Rank, slot_of};
 use crate::slab::Stage;
 use crate::{
@@ -87,8 +88,7 @@ impl<P> Arbiter<P> {
     fn candidate_now(&self, class: usize) -> Rank {
         self.lane_indices(class)
             .filter(|&(lane, number)| {
-                self.lanes.get(lane).status == LaneStatus::Open
-                    && (number == NONE || !self.gates.is_group_shut(number))
+                matches!(self.head_state(class, lane, number), HeadState::Open)
             })
             .map(|(lane, _)| self.lanes.get(lane).head)
             .fold(NO_KEY, |best, head| self.lanes.order.best(best, head))
@@ -192,7 +192,7 @@ impl<P> Arbiter<P> {
             active: u64::from(slot.active),
             available: worker.is_some_and(|worker| worker.available),
             overloaded: worker.is_some_and(|worker| worker.overloaded),
-            shut: slot.shut || self.gates.is_group_shut(number),
+            shut: self.gates.is_shut(number) || self.gates.is_group_shut(number),
             last_use: slot.last_use(),
             busy_for: busy.map(|&class| ClassIndex(class)).collect(),
         }
@@ -234,8 +234,7 @@ impl<P> Arbiter<P> {
                 "counts over the head's mask"
             );
         }
-        self.forest
-            .check(class, self.gates.shut_word(), &self.lanes.order);
+        self.forest.check(class, &self.gates, &self.lanes.order);
         let (mut doomed, mut doomed_exact) = (0, 0);
         let mut overloaded = vec![0; self.groups.stride()];
         for (lane, number) in self.lane_indices(class) {
@@ -252,7 +251,9 @@ impl<P> Arbiter<P> {
                 Ok(false) => LaneStatus::Shut,
                 Err(_) => LaneStatus::Doomed,
             };
-            assert_eq!(status, expected, "a lane's status is that of its head");
+            if number == NONE {
+                assert_eq!(status, expected, "a lane's status is that of its head");
+            }
             let fails = matches!(self.head_state(class, lane, number), HeadState::Doomed(_));
             doomed += u32::from(fails);
             if number != NONE {
@@ -261,17 +262,19 @@ impl<P> Arbiter<P> {
                 overloaded[self.groups.of(number)] += u32::from(by_overload);
                 let listed = self.overloaded_exact.get(class, number);
                 assert_eq!(listed, by_overload, "lanes that fail by overload alone");
-                let open = status == LaneStatus::Open;
-                let leaf = if open {
+                let head = if verdict.is_ok() {
                     self.lanes.get(lane).head
                 } else {
                     NO_KEY
                 };
+                let is_open = head != NO_KEY && self.gates.is_open(class, number);
                 assert_eq!(
-                    self.forest.head(class, number, lane),
-                    leaf,
-                    "an open head is a leaf"
+                    is_open,
+                    verdict == Ok(true),
+                    "a gate is open to heads that may go"
                 );
+                let lane = LaneHead { number, lane, head };
+                self.forest.check_lane(class, lane, &self.gates);
                 assert_eq!(self.doomed_exact.get(class, number), verdict.is_err());
             }
         }
@@ -373,10 +376,10 @@ impl<P> Arbiter<P> {
             );
             for &class in &self.table {
                 if slot.known {
-                    let busy = self
+                    let over = self
                         .gates
-                        .should_be_busy(class as usize, number, slot.load());
-                    assert_eq!(self.gates.busy_bit(class as usize, number), busy, "G1");
+                        .should_be_over(class as usize, number, slot.load());
+                    assert_eq!(self.gates.is_over(class as usize, number), over, "G1");
                     assert!(slot.band.contains(slot.load()), "G2");
                 }
             }

@@ -11,6 +11,7 @@
 //! | [`stop`] | the drain and its end (S11.3) |
 //! | [`feedback`] | `prefill_done`, `complete`, `requeue` (S9) |
 //! | [`workers`] | worker records, load, shut and open (S5, S9) |
+//! | [`mass`] | what one event does to many endpoints alike (S5, S3.7) |
 //! | [`egress`] | rooms of egress groups (S5.1) |
 //! | [`reload`] | another policy (S3.7) |
 //! | [`inspect`] | the whole state, and the invariants |
@@ -22,6 +23,7 @@ mod egress;
 mod feedback;
 mod gauges;
 mod inspect;
+mod mass;
 mod reload;
 mod remove;
 mod restore;
@@ -51,7 +53,7 @@ use crate::drr::Ring;
 use crate::endpoints::Endpoints;
 use crate::extension::Extensions;
 use crate::forest::Forest;
-use crate::gate::Gates;
+use crate::gate::{Gates, Members};
 use crate::group::Groups;
 use crate::load_tree::LoadTree;
 use crate::order::{Lanes, NO_KEY, Rank};
@@ -129,6 +131,8 @@ pub struct Arbiter<P> {
 
     endpoints: Endpoints,
     gates: Gates,
+    /// The endpoints of the event that goes on.
+    members: Members,
     /// By egress group: how many more dispatches its endpoints take.
     rooms: [u32; EGRESS_GROUPS_MAX as usize],
     groups: Groups,
@@ -210,6 +214,7 @@ impl<P> Arbiter<P> {
             impatient: Vec::with_capacity(slots),
             endpoints: Endpoints::new(&capacities),
             gates: Gates::new(classes, groups),
+            members: Members::new(endpoints),
             rooms: [UNBOUNDED_ROOM; EGRESS_GROUPS_MAX as usize],
             groups,
             load_tree: LoadTree::new(groups),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tollgate_policy::{Arbitration, Profile};
 
+use crate::arbiter::mass::Changes;
 use crate::arbiter::{Arbiter, fits};
 use crate::class::Class;
 use crate::order::{EPOCH_MAX, slot_of};
@@ -36,18 +37,24 @@ impl<P> Arbiter<P> {
         self.check_reload(&profile)?;
         let restart = profile.arbitration() != self.profile.arbitration();
         let (kind, weight) = (self.profile.selector(), self.profile.decode_weight());
-        if !self.own_selector && (kind, weight) != (profile.selector(), profile.decode_weight()) {
+        let is_other_selector =
+            !self.own_selector && (kind, weight) != (profile.selector(), profile.decode_weight());
+        if is_other_selector {
             self.selector = shipped(profile.selector(), profile.decode_weight());
             self.follows_standing = self.selector.follows_standing();
             self.standing = Standing::of_kind(profile.selector(), profile.decode_weight());
         }
         let before = std::mem::replace(&mut self.profile, Arc::clone(&profile));
         self.is_exact = matches!(profile.arbitration(), Arbitration::Exact);
-        self.adopt_classes(&profile);
+        let changes = Changes {
+            thresholds: self.adopt_classes(&profile),
+            overload: before.overload_action() != profile.overload_action(),
+            scores: is_other_selector,
+        };
         if restart {
             self.ring.restart(self.table.iter().copied());
         }
-        self.settle_everything();
+        self.settle_changes(changes);
         self.cut_to_dearest_heads(&profile);
         self.generation += 1;
         self.retire_drained();
@@ -93,8 +100,10 @@ impl<P> Arbiter<P> {
         Ok(())
     }
 
-    /// Matches the classes of a profile to those in use, by name (S3.7).
-    pub(super) fn adopt_classes(&mut self, profile: &Profile) {
+    /// Matches the classes of a profile to those in use, by name (S3.7); whether some class's
+    /// thresholds are new.
+    pub(super) fn adopt_classes(&mut self, profile: &Profile) -> bool {
+        let mut has_new_thresholds = false;
         for &class in &self.table {
             let class = &mut self.classes[class as usize];
             class.draining = !profile
@@ -120,10 +129,12 @@ impl<P> Arbiter<P> {
             } else if settings.order != policy.order {
                 settings.epoch += 1;
             }
+            has_new_thresholds |= known.is_none() || !settings.has_thresholds_of(policy);
             settings.configure(policy);
             self.ring.set_quantum(class as usize, policy.quantum);
             self.class_of.push(class);
         }
+        has_new_thresholds
     }
 
     fn add_class(&mut self, name: Box<str>, quantum: u64) -> u16 {
@@ -135,26 +146,6 @@ impl<P> Arbiter<P> {
         self.ring.join(index, quantum);
         self.mark_dirty(class);
         index
-    }
-
-    /// Brings gates, counts, lanes and index in line with the policy in force.
-    fn settle_everything(&mut self) {
-        for at in 0..self.table.len() {
-            let class = self.table[at] as usize;
-            self.classes[class].counts = self.gates.recount(class);
-            for group in 0..self.groups.stride() {
-                self.forest.begin_bulk(class, group);
-            }
-        }
-        for number in 0..self.endpoints.reach() {
-            if !self.endpoints.slot(number).known {
-                continue;
-            }
-            let endpoint = self.endpoints.slot(number).endpoint;
-            let worker = self.endpoints.worker(endpoint.worker).copied();
-            self.restate(number, worker.as_ref());
-        }
-        self.settle_pools();
     }
 
     /// A matched class keeps at most `new quantum + the dearest head of its lanes`.

@@ -1,7 +1,7 @@
 //! Removal without service: cancel, sweep, credit cuts, impatience (S5.5, S6.6, S7.2, S11.2).
 
 use crate::arbiter::Arbiter;
-use crate::order::{LaneStatus, NO_KEY, NONE, slot_of};
+use crate::order::{LaneStatus, NONE, slot_of};
 use crate::slab::{Entry, Stage};
 use crate::{ClassCounters, ClassIndex, Event, LimitKind, Outcome, Rejection, Sink, Stale, Ticket};
 
@@ -216,10 +216,15 @@ impl<P> Arbiter<P> {
     }
 
     /// Cuts the credit of the classes whose remembered entry left during this event (S6.6).
+    #[inline]
     pub(super) fn settle_cuts(&mut self) {
-        if self.cuts.is_empty() {
-            return;
+        if !self.cuts.is_empty() {
+            self.cut_credit();
         }
+    }
+
+    #[cold]
+    fn cut_credit(&mut self) {
         self.refresh();
         while let Some(class) = self.cuts.pop() {
             let class = class as usize;
@@ -288,18 +293,15 @@ impl<P> Arbiter<P> {
     fn is_dispatchable_head(&self, slot: u32) -> bool {
         let entry = &self.slab[slot];
         let class = entry.class();
-        let lane = if entry.pin == NONE {
-            Some(self.lanes.shared(class))
-        } else if self.gates.is_group_shut(entry.pin) {
-            None
-        } else {
-            self.lanes
-                .exact(class, entry.pin)
-                .map(|lane| self.lanes.get(lane))
-        };
-        lane.is_some_and(|lane| {
-            lane.head != NO_KEY && lane.head == entry.rank && lane.status == LaneStatus::Open
-        })
+        if entry.pin == NONE {
+            let lane = self.lanes.shared(class);
+            return lane.head == entry.rank && lane.status == LaneStatus::Open;
+        }
+        let lane = self.lanes.exact(class, entry.pin);
+        lane.is_some_and(|lane| self.lanes.get(lane).head == entry.rank)
+            && self.gates.is_open(class, entry.pin)
+            && !self.gates.is_group_shut(entry.pin)
+            && !self.doomed_exact.get(class, entry.pin)
     }
 
     pub(super) fn stale(&mut self) -> Stale {

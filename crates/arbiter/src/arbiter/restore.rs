@@ -195,6 +195,7 @@ impl<P> Arbiter<P> {
             taints: self.taints.intern(&names)?,
             overloaded: saved.overloaded,
             available: saved.available,
+            run: None,
         };
         self.endpoints.put_worker(worker);
         for rank in worker.all_ranks() {
@@ -205,8 +206,8 @@ impl<P> Arbiter<P> {
             if self.endpoints.number(endpoint).is_none() {
                 return Err(wrong("worker", at, "one of its ranks has no endpoint"));
             }
-            self.endpoints.arrive(endpoint);
         }
+        self.endpoints.arrive(&worker);
         Ok(())
     }
 
@@ -219,12 +220,12 @@ impl<P> Arbiter<P> {
                 continue;
             }
             slot.reported = saved.reported_tokens;
-            slot.shut = saved.shut;
             slot.dispatched = saved.dispatched;
             slot.charged_tokens = saved.charged_tokens;
             if saved.last_use > 0 {
                 slot.precedence = precedence_used(saved.last_use);
             }
+            self.gates.set_shut(number, saved.shut);
             let worker = self.endpoints.worker(saved.endpoint.worker).copied();
             self.restate(number, worker.as_ref());
         }

@@ -96,7 +96,7 @@ impl<P> Arbiter<P> {
             index: EndpointIndex(number),
             endpoint: slot.endpoint,
             reported_tokens: slot.reported,
-            shut: slot.shut,
+            shut: self.gates.is_shut(number),
             last_use: slot.last_use(),
             dispatched: slot.dispatched,
             charged_tokens: slot.charged_tokens,

@@ -4,7 +4,7 @@ use crate::arbiter::Arbiter;
 use crate::bits::BitRows;
 use crate::class::ShutAt;
 use crate::endpoints::Endpoints;
-use crate::forest::OpenLane;
+use crate::forest::LaneHead;
 use crate::gate::{Band, Counts};
 use crate::order::{LaneStatus, NO_KEY, NONE, Rank, slot_of};
 use crate::selector::Activity;
@@ -172,9 +172,15 @@ impl<P> Arbiter<P> {
 
     /// After anything that an exact lane depends on changed.
     pub(super) fn settle_exact(&mut self, class: usize, number: u32) {
-        let lane = self.lanes.exact(class, number);
-        let head = lane.map_or(NO_KEY, |lane| self.lanes.get(lane).head);
-        self.settle_exact_head(class, number, lane.unwrap_or(NONE), head);
+        let Some(lane) = self.lanes.exact(class, number) else {
+            return;
+        };
+        let head = self.lanes.get(lane).head;
+        let head = self.settle_verdict(class, number, head);
+        let lane = LaneHead { number, lane, head };
+        self.forest
+            .reset(class, lane, &self.gates, &self.lanes.order);
+        self.mark_dirty(class);
     }
 
     /// After an exact lane was given up.
@@ -182,42 +188,65 @@ impl<P> Arbiter<P> {
     pub(super) fn settle_dissolved(&mut self, class: usize, number: u32, lane: u32) {
         if self.doomed_bits > 0 {
             self.settle_exact_head(class, number, lane, NO_KEY);
-        } else if self.forest.close(class, number, lane, &self.lanes.order) {
+        } else if self
+            .forest
+            .close(class, number, lane, &self.gates, &self.lanes.order)
+        {
             self.mark_dirty(class);
         }
     }
 
-    /// The same for a lane at hand; a head of [`NO_KEY`] is no lane.
+    /// After an exact lane got another head; a head of [`NO_KEY`] is no lane.
     #[inline(never)]
     fn settle_exact_head(&mut self, class: usize, number: u32, lane: u32, head: Rank) {
-        let mut leaf = NO_KEY;
-        let mut doom = None;
-        if head != NO_KEY {
-            let status = match self.judge_exact_alone(class, number, slot_of(head)) {
-                Ok(true) => {
-                    leaf = head;
-                    LaneStatus::Open
-                }
-                Ok(false) => LaneStatus::Shut,
-                Err(reason) => {
-                    doom = Some(reason);
-                    LaneStatus::Doomed
-                }
-            };
-            self.lanes.set_status(lane, status);
+        let head = self.settle_verdict(class, number, head);
+        let lane = LaneHead { number, lane, head };
+        let is_in_order = self.classes[class].is_in_order();
+        if self
+            .forest
+            .set(class, lane, is_in_order, &self.gates, &self.lanes.order)
+        {
+            self.mark_dirty(class);
         }
+    }
+
+    /// After an endpoint became busy or free for a class.
+    pub(super) fn settle_exact_gate(&mut self, class: usize, number: u32) {
+        if !self.gates.is_eligible(number) {
+            // Busy endpoints spare heads that would fail by overload.
+            return self.settle_exact(class, number);
+        }
+        if self.turn_lane(class, number) {
+            self.mark_dirty(class);
+        }
+    }
+
+    /// The lane of an endpoint that became open or not to a class; whether the best of the class's may be
+    /// another now.
+    pub(super) fn turn_lane(&mut self, class: usize, number: u32) -> bool {
+        let Some(lane) = self.lanes.exact(class, number) else {
+            return false;
+        };
+        let head = self.lanes.get(lane).head;
+        let lane = LaneHead { number, lane, head };
+        let is_in_order = self.classes[class].is_in_order();
+        self.forest
+            .turn(class, lane, is_in_order, &self.gates, &self.lanes.order)
+    }
+
+    /// Judges the head of an exact lane, its gate aside; its leaf in the tree, which it has unless it can
+    /// run nowhere.
+    #[inline(always)]
+    fn settle_verdict(&mut self, class: usize, number: u32, head: Rank) -> Rank {
+        let doom = if head == NO_KEY {
+            None
+        } else {
+            self.judge_exact_alone(class, number, slot_of(head)).err()
+        };
         if doom.is_some() || self.doomed_bits > 0 && self.doomed_exact.get(class, number) {
             self.settle_doom(class, number, doom);
         }
-        let is_in_order = self.classes[class].is_in_order();
-        let open = OpenLane {
-            number,
-            lane,
-            head: leaf,
-        };
-        if self.forest.set(class, open, is_in_order, &self.lanes.order) {
-            self.mark_dirty(class);
-        }
+        if doom.is_some() { NO_KEY } else { head }
     }
 
     /// After the reason why an exact lane's head can run nowhere, its egress group aside, came, went
@@ -276,13 +305,13 @@ impl<P> Arbiter<P> {
         slot: u32,
     ) -> Result<bool, FailReason> {
         let extension = self.slab[slot].extension;
-        if extension == NONE && self.endpoints.slot(number).is_calm() {
-            return Ok(true);
+        if extension == NONE && self.gates.is_eligible(number) {
+            return Ok(!self.gates.busy_bit(class, number));
         }
         self.judge_extended(class, number, extension)
     }
 
-    /// The same where requirements of its own or of the class may keep the head back.
+    /// The same where requirements of its own may keep the head back, or its endpoint is not eligible.
     fn judge_extended(
         &self,
         class: usize,
@@ -290,9 +319,6 @@ impl<P> Arbiter<P> {
         extension: u32,
     ) -> Result<bool, FailReason> {
         let is_busy = self.gates.busy_bit(class, number);
-        if extension == NONE && self.gates.is_eligible(number) {
-            return Ok(!is_busy);
-        }
         let taints = if extension == NONE {
             0
         } else {
@@ -337,11 +363,10 @@ impl<P> Arbiter<P> {
         let load = slot.load();
         let is_in_band = slot.band.contains(load);
         let score = self.standing.of(load, u64::from(slot.active));
-        let is_settled = slot.competes
-            && score.is_some_and(|score| {
-                let endpoints = &self.endpoints;
-                self.load_tree.update_packed(number, score, slot, endpoints)
-            });
+        let is_settled = score.is_some_and(|score| {
+            let endpoints = &self.endpoints;
+            self.load_tree.update_packed(number, score, slot, endpoints)
+        });
         if !is_settled {
             self.settle_standing(number);
         }
@@ -354,7 +379,7 @@ impl<P> Arbiter<P> {
     #[inline(never)]
     pub(super) fn settle_standing(&mut self, number: u32) {
         let slot = self.endpoints.slot(number);
-        if !slot.competes {
+        if !slot.known {
             return self.load_tree.take_out(number, &self.endpoints);
         }
         let (prefill_tokens, active) = (slot.load(), u64::from(slot.active));
@@ -365,37 +390,31 @@ impl<P> Arbiter<P> {
                 active,
             }),
         };
-        self.load_tree.update(number, score, &self.endpoints);
+        let competes = self.gates.competes(number);
+        self.load_tree
+            .update(number, score, competes, &self.endpoints);
     }
 
-    /// Brings an endpoint's busy bits up to date, and what depends on them (G1).
+    /// Brings an endpoint's bits up to date, and what depends on them (G1).
     #[inline(never)]
     pub(super) fn settle_busy(&mut self, number: u32) {
-        let slot = self.endpoints.slot_mut(number);
-        let load = slot.load();
-        // Until the bits of all classes are known, no lane is judged by the band.
-        slot.band = Band::NOTHING;
+        let load = self.endpoints.slot(number).load();
         let mut band = Band::ALL;
         for first in (0..self.table.len()).step_by(64) {
             let mut flipped = self.flip_bits(number, load, first, &mut band);
-            if first + 64 >= self.table.len() {
-                self.endpoints.slot_mut(number).band = band;
-            }
             while flipped != 0 {
                 let class = self.table[first + flipped.trailing_zeros() as usize] as usize;
                 flipped &= flipped - 1;
                 if self.lanes.shared(class).head != NO_KEY {
                     self.settle_shared_status(class);
                 }
-                if let Some(lane) = self.lanes.exact(class, number) {
-                    let head = self.lanes.get(lane).head;
-                    self.settle_exact_head(class, number, lane, head);
-                }
+                self.settle_exact_gate(class, number);
             }
         }
+        self.endpoints.slot_mut(number).band = band;
     }
 
-    /// Brings the busy bits and counts of up to 64 classes of the table up to date, from place `first`
+    /// Brings the bits and counts of up to 64 classes of the table up to date, from place `first`
     /// on, and narrows the band by their thresholds; of those that flipped, the ones whose requests
     /// wait, a bit for each.
     #[inline(never)]
@@ -431,13 +450,6 @@ impl<P> Arbiter<P> {
     pub(super) fn settle_band(&mut self, number: u32, load: u64) {
         let classes = self.table.iter().map(|&class| class as usize);
         self.endpoints.slot_mut(number).band = self.gates.band(number, load, classes);
-    }
-
-    /// Whether an endpoint competes, after its standing or a reason that forces it changed.
-    pub(super) fn settle_competes(&mut self, number: u32) {
-        let competes = self.gates.is_eligible(number) && !self.gates.is_forced(number);
-        self.endpoints.slot_mut(number).competes = competes;
-        self.settle_standing(number);
     }
 }
 

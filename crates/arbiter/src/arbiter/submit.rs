@@ -5,8 +5,8 @@ use tollgate_policy::OrderPolicy;
 
 use crate::arbiter::Arbiter;
 use crate::arbiter::settle::{index16, write_mask};
-use crate::forest::OpenLane;
-use crate::order::{KeyParts, LaneStatus, NONE, Structure, encode, jump_nanos, slot_of};
+use crate::forest::LaneHead;
+use crate::order::{KeyParts, NONE, Structure, encode, jump_nanos, slot_of};
 use crate::slab::{Entry, Stage};
 use crate::{
     ClassIndex, CostSnapshot, Endpoint, Event, FailReason, HINTS_MAX, InvalidRequest, LimitKind,
@@ -253,9 +253,7 @@ impl<P> Arbiter<P> {
         let is_free = is_plain || request.allow.is_none() && request.require_taints.is_empty();
         if let Some(pin) = request.pin {
             let number = self.endpoints.number(pin);
-            let may_run = |number: u32| {
-                self.endpoints.slot(number).competes || self.gates.is_eligible(number)
-            };
+            let may_run = |number: u32| self.gates.is_eligible(number);
             if let Some(number) = number.filter(|&number| is_free && may_run(number)) {
                 return Ok((number, 0));
             }
@@ -412,26 +410,21 @@ impl<P> Arbiter<P> {
     #[inline(always)]
     fn found_lane(&mut self, slot: u32, entry: &mut Entry, is_in_order: bool) -> bool {
         let (class, number) = (entry.class(), entry.pin);
-        let is_calm = entry.extension == NONE
-            && self.doomed_bits == 0
-            && self.endpoints.slot(number).is_calm();
-        if !is_calm {
+        let is_open =
+            entry.extension == NONE && self.doomed_bits == 0 && self.gates.is_open(class, number);
+        if !is_open {
             return false;
         }
         debug_assert_eq!(slot, slot_of(entry.rank));
-        let status = LaneStatus::Open;
-        let Some(lane) = self.lanes.found(class, number, entry.rank, status) else {
+        let Some(lane) = self.lanes.found(class, number, entry.rank) else {
             return false;
         };
         entry.set_structure(Structure::Run);
-        let open = OpenLane {
-            number,
-            lane,
-            head: entry.rank,
-        };
+        let head = entry.rank;
+        let lane = LaneHead { number, lane, head };
         if self
             .forest
-            .open(class, open, is_in_order, &self.lanes.order)
+            .open(class, lane, is_in_order, &self.gates, &self.lanes.order)
         {
             self.mark_dirty(class);
         }

@@ -3,6 +3,8 @@
 use crate::arbiter::Arbiter;
 use crate::bits::ones;
 use crate::endpoints::Worker;
+use crate::gate::Standing;
+use crate::order::NONE;
 use crate::{Endpoint, Full, Stale, WorkerError, WorkerId, WorkerRecord};
 
 /// A change of one leaf in so many costs about as much along its path as a pass over the tree.
@@ -27,6 +29,7 @@ impl<P> Arbiter<P> {
             taints,
             overloaded: record.overloaded,
             available: record.available,
+            run: None,
         };
         self.expect_changes(record.id, record.ranks);
         let before = self.endpoints.worker(record.id).copied();
@@ -40,15 +43,16 @@ impl<P> Arbiter<P> {
                     });
                 }
             }
+            self.endpoints.end_departures(worker.id);
         }
-        for rank in worker.all_ranks() {
-            let number = self.endpoints.arrive(Endpoint {
-                worker: worker.id,
-                rank,
-            });
+        self.endpoints.arrive(&worker);
+        let mut members = std::mem::take(&mut self.members);
+        self.endpoints.gather(&worker, &mut members);
+        for number in members.iter() {
             self.forest.reach(number);
             self.restate(number, Some(&worker));
         }
+        self.members = members;
         if let Some(before) = before {
             self.taints.release(before.taints);
         }
@@ -69,6 +73,7 @@ impl<P> Arbiter<P> {
         for rank in worker.all_ranks() {
             self.depart(Endpoint { worker: id, rank });
         }
+        self.endpoints.end_departures(id);
         self.taints.release(worker.taints);
         self.settle_pools();
         Ok(())
@@ -105,16 +110,13 @@ impl<P> Arbiter<P> {
     }
 
     fn amend_worker(&mut self, id: WorkerId, amend: impl Fn(&mut Worker)) -> Result<(), Stale> {
-        let Some(mut worker) = self.endpoints.worker(id).copied() else {
+        let Some(before) = self.endpoints.worker(id).copied() else {
             return Err(self.stale());
         };
+        let mut worker = before;
         amend(&mut worker);
-        self.expect_changes(id, worker.ranks);
         self.endpoints.put_worker(worker);
-        for rank in worker.all_ranks() {
-            let number = self.endpoints.arrive(Endpoint { worker: id, rank });
-            self.restate(number, Some(&worker));
-        }
+        self.restand(&worker, before.taints);
         self.settle_pools();
         Ok(())
     }
@@ -149,22 +151,53 @@ impl<P> Arbiter<P> {
 
     fn set_shut(&mut self, endpoint: Endpoint, shut: bool) -> Result<(), Stale> {
         let number = self.known_number(endpoint)?;
-        self.endpoints.slot_mut(number).shut = shut;
-        self.settle_forced(number);
+        let was_forced = self.gates.is_forced(number);
+        self.gates.set_shut(number, shut);
+        let standing = self.standing_of(self.endpoints.worker(endpoint.worker));
+        self.gates.set_standing(number, standing);
+        if self.gates.is_forced(number) != was_forced {
+            self.settle_forced(number);
+        }
         Ok(())
     }
 
     /// After a reason that makes an endpoint busy whatever its load came or went.
-    pub(super) fn settle_forced(&mut self, number: u32) {
-        let slot = self.endpoints.slot(number);
-        let worker = slot.endpoint.worker;
-        let is_overloaded = self.endpoints.worker(worker).is_some_and(|w| w.overloaded);
-        self.gates.set_forced(
-            number,
-            slot.shut || is_overloaded && self.holds_on_overload(),
-        );
-        self.settle_competes(number);
-        self.settle_busy(number);
+    fn settle_forced(&mut self, number: u32) {
+        self.settle_standing(number);
+        let (available, eligible) = self.gates.weight(number);
+        let is_forced = self.gates.is_forced(number);
+        let (group, is_group_shut) = (self.groups.of(number), self.gates.is_group_shut(number));
+        for at in 0..self.table.len() {
+            let class = self.table[at] as usize;
+            if self.gates.is_over(class, number) {
+                continue;
+            }
+            let by_group = self.gates.of_group(class, group);
+            by_group.flip(available, eligible, is_forced);
+            let settings = &mut self.classes[class];
+            if !is_group_shut {
+                settings.counts.flip(available, eligible, is_forced);
+                if settings.masked_head != NONE && self.gates.is_masked(class, number) {
+                    settings.masked_counts.flip(available, eligible, is_forced);
+                }
+            }
+            if settings.waiting() > 0 {
+                self.settle_shared_status(class);
+                self.settle_exact_gate(class, number);
+            }
+        }
+    }
+
+    /// What a worker's endpoints are to all classes; those of no worker are nothing.
+    pub(super) fn standing_of(&self, worker: Option<&Worker>) -> Standing {
+        worker.map_or(Standing::default(), |worker| {
+            let holds = worker.overloaded && self.holds_on_overload();
+            Standing {
+                is_available: worker.available,
+                is_eligible: worker.available && (holds || !worker.overloaded),
+                is_forced: holds,
+            }
+        })
     }
 
     fn known_number(&mut self, endpoint: Endpoint) -> Result<u32, Stale> {
@@ -176,10 +209,21 @@ impl<P> Arbiter<P> {
 
     /// Lets the trees be rebuilt where so many leaves may change that paths would cost more.
     fn expect_changes(&mut self, worker: WorkerId, endpoints: u32) {
+        if self.are_many(endpoints) {
+            self.begin_bulk(self.groups.of_worker(worker));
+        }
+    }
+
+    /// Whether a pass over a group's trees costs less than a path for each of so many endpoints.
+    pub(super) fn are_many(&self, endpoints: u32) -> bool {
         let leaves = self.groups.place(self.endpoints.reach());
-        if u64::from(endpoints) * LEAVES_PER_CHANGE > u64::from(leaves) {
-            let group = self.groups.of_worker(worker);
-            for &class in &self.table {
+        u64::from(endpoints) * LEAVES_PER_CHANGE > u64::from(leaves)
+    }
+
+    /// Lets the trees of a group be rebuilt by [`settle_pools`](Self::settle_pools).
+    pub(super) fn begin_bulk(&mut self, group: usize) {
+        for &class in &self.table {
+            if self.classes[class as usize].waiting() > 0 {
                 self.forest.begin_bulk(class as usize, group);
             }
         }
@@ -194,6 +238,7 @@ impl<P> Arbiter<P> {
         // Its lanes are judged by the worker table, which does not know it any more; its number
         // may be free after `depart`, so everything that hangs on it goes first.
         self.endpoints.slot_mut(number).known = false;
+        self.gates.set_shut(number, false);
         self.restate(number, None);
         self.endpoints.depart(number);
     }
@@ -211,28 +256,20 @@ impl<P> Arbiter<P> {
             let counts = &mut self.classes[class].counts;
             counts.subtract(available, eligible, bit || is_group_shut);
         }
-        let slot = *self.endpoints.slot(number);
-        let is_available = worker.is_some_and(|worker| worker.available);
-        let is_overloaded = worker.is_some_and(|worker| worker.overloaded);
-        let holds = self.holds_on_overload();
-        self.gates.set_standing(
-            number,
-            is_available,
-            is_available && (holds || !is_overloaded),
-        );
-        self.gates
-            .set_forced(number, slot.shut || is_overloaded && holds);
+        let standing = self.standing_of(worker);
+        self.gates.set_standing(number, standing);
         if let Some(worker) = worker {
             self.carry_taints(number, worker.taints);
         }
-        let load = if worker.is_some() { slot.load() } else { 0 };
+        let load = worker.map_or(0, |_| self.endpoints.slot(number).load());
         let max_batched_tokens = worker.and_then(|worker| worker.max_batched_tokens);
         for at in 0..self.table.len() {
             let class = self.table[at] as usize;
             let threshold = self.classes[class].threshold_for(max_batched_tokens);
             self.gates.set_threshold(class, number, threshold);
-            let bit = self.gates.should_be_busy(class, number, load);
-            self.gates.set_busy(class, number, bit);
+            let over = self.gates.should_be_over(class, number, load);
+            self.gates.set_over(class, number, over);
+            let bit = self.gates.busy_bit(class, number);
             let (available, eligible) = self.gates.weight(number);
             let by_group = self.gates.of_group(class, group);
             by_group.add(available, eligible, bit);
@@ -240,17 +277,15 @@ impl<P> Arbiter<P> {
             counts.add(available, eligible, bit || is_group_shut);
         }
         self.settle_band(number, load);
-        self.settle_competes(number);
+        self.settle_standing(number);
         for at in 0..self.table.len() {
             let class = self.table[at] as usize;
-            if self.lanes.exact(class, number).is_some() {
-                self.settle_exact(class, number);
-            }
+            self.settle_exact(class, number);
         }
     }
 
     /// Brings the rows of taints in line with what an endpoint's worker carries.
-    fn carry_taints(&mut self, number: u32, taints: u128) {
+    pub(super) fn carry_taints(&mut self, number: u32, taints: u128) {
         let before = std::mem::replace(&mut self.endpoints.taints[number as usize], taints);
         let changed = before ^ taints;
         #[expect(clippy::cast_possible_truncation, reason = "the halves of a u128")]
@@ -268,7 +303,7 @@ impl<P> Arbiter<P> {
             let counts = self.classes[class].counts;
             self.classes[class].shut_at = self.classes[class].shut_at(counts);
             self.settle_shared(class, true);
-            self.forest.end_bulk(class, &self.lanes.order);
+            self.forest.end_bulk(class, &self.gates, &self.lanes);
         }
     }
 }

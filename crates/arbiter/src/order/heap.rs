@@ -108,8 +108,9 @@ impl HeapPool {
         if place == last_place {
             return;
         }
-        let rises = place != ROOT && order.better(moved, self.key(heap, self.parent(place)));
-        if rises {
+        // What is better than the removed entry is better than all below it, and what is worse is worse
+        // than all above it, so that its own key, at hand, tells the way.
+        if order.better(moved, self.key(heap, place)) {
             self.rise(heap, place, moved, order);
         } else {
             self.sink(heap, place, moved, order);

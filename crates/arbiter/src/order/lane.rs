@@ -25,6 +25,7 @@ pub(crate) struct Lane {
     /// The endpoint of an exact lane, [`NONE`] for a shared one; links the free lanes.
     pub(crate) endpoint: u32,
     pub(crate) class: u16,
+    /// Of a shared lane; the gates tell it of an exact one.
     pub(crate) status: LaneStatus,
 }
 
@@ -133,13 +134,7 @@ impl Lanes {
 
     /// Makes the exact lane of an endpoint with its first entry; `None` if there is one already.
     #[inline(always)]
-    pub(crate) fn found(
-        &mut self,
-        class: usize,
-        endpoint: u32,
-        rank: Rank,
-        status: LaneStatus,
-    ) -> Option<u32> {
+    pub(crate) fn found(&mut self, class: usize, endpoint: u32, rank: Rank) -> Option<u32> {
         let place = &mut self.exact[class * self.endpoints + endpoint as usize];
         if *place != 0 {
             return None;
@@ -155,7 +150,7 @@ impl Lanes {
         // The heap of a lane without entries is empty.
         lane.head = rank;
         (lane.run_head, lane.run_tail) = (slot, slot);
-        (lane.endpoint, lane.class, lane.status) = (endpoint, index16(class), status);
+        (lane.endpoint, lane.class) = (endpoint, index16(class));
         Some(index)
     }
 
