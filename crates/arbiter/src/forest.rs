@@ -222,36 +222,39 @@ impl Forest {
     pub(crate) fn turn(
         &mut self,
         class: usize,
-        lane: LaneHead,
+        number: u32,
+        lane: u32,
         in_order: bool,
         gates: &Gates,
         order: &SlotOrder,
     ) -> bool {
-        let (row, place) = self.row_and_place(class, lane.number);
-        let is_changed = if gates.is_open(class, lane.number) {
+        let (row, place) = self.row_and_place(class, number);
+        let is_changed = if gates.is_open(class, number) {
             let head = self.trees.leaf(row, place);
             if head == NO_KEY {
                 return false;
             }
-            if let Some(is_best) = self.join_run(row, LaneHead { head, ..lane }, in_order, order) {
+            if let Some(is_best) =
+                self.join_run(row, LaneHead { number, lane, head }, in_order, order)
+            {
                 self.trees.put_shut(row, place, NO_KEY);
                 is_best
             } else {
-                let open = || gates.open_quad(class, lane.number);
+                let open = || gates.open_quad(class, number);
                 self.trees.turn(row, place, true, open, order);
                 true
             }
         } else {
-            let rank = self.runs.rank(lane.lane);
+            let rank = self.runs.rank(lane);
             if rank == NO_KEY {
-                let open = || gates.open_quad(class, lane.number);
+                let open = || gates.open_quad(class, number);
                 self.trees.turn(row, place, false, open, order)
             } else {
                 self.trees.put_shut(row, place, rank);
-                self.runs.remove(row, lane.lane)
+                self.runs.remove(row, lane)
             }
         };
-        self.mark_if(class, lane.number, is_changed)
+        self.mark_if(class, number, is_changed)
     }
 
     /// Sets the head of a lane of which nothing is known, not even whether it was open. O(log endpoints), or

@@ -99,8 +99,9 @@ impl<P> Arbiter<P> {
                 let class = self.table[at] as usize;
                 if self.classes[class].waiting() > 0 {
                     for number in members.turned() {
-                        if !self.gates.is_over(class, number) {
-                            self.turn_lane(class, number);
+                        let lane = self.lanes.exact(class, number);
+                        if let Some(lane) = lane.filter(|_| !self.gates.is_over(class, number)) {
+                            self.turn_lane(class, number, lane);
                         }
                     }
                 }

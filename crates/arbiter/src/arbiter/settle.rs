@@ -212,26 +212,30 @@ impl<P> Arbiter<P> {
 
     /// After an endpoint became busy or free for a class.
     pub(super) fn settle_exact_gate(&mut self, class: usize, number: u32) {
+        let Some(lane) = self.lanes.exact(class, number) else {
+            return;
+        };
         if !self.gates.is_eligible(number) {
             // Busy endpoints spare heads that would fail by overload.
             return self.settle_exact(class, number);
         }
-        if self.turn_lane(class, number) {
+        if self.turn_lane(class, number, lane) {
             self.mark_dirty(class);
         }
     }
 
     /// The lane of an endpoint that became open or not to a class; whether the best of the class's may be
     /// another now.
-    pub(super) fn turn_lane(&mut self, class: usize, number: u32) -> bool {
-        let Some(lane) = self.lanes.exact(class, number) else {
-            return false;
-        };
-        let head = self.lanes.get(lane).head;
-        let lane = LaneHead { number, lane, head };
+    #[inline]
+    pub(super) fn turn_lane(&mut self, class: usize, number: u32, lane: u32) -> bool {
         let is_in_order = self.classes[class].is_in_order();
-        self.forest
-            .turn(class, lane, is_in_order, &self.gates, &self.lanes.order)
+        let Self {
+            forest,
+            gates,
+            lanes,
+            ..
+        } = self;
+        forest.turn(class, number, lane, is_in_order, gates, &lanes.order)
     }
 
     /// Judges the head of an exact lane, its gate aside; its leaf in the tree, which it has unless it can
