@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::html::section;
 use super::tables::{as_f64, class_names, shares, worker_names};
 use super::{ClassTrack, ReplayReport, ReplayRun};
-use crate::Recording;
+use crate::{Quantiles, Recording};
 use crate::chart::{
     Axis, Bands, BarSeries, Bars, Curve, Figure, Layout, Lines, Percentiles, SERIES_MAX, Series,
     Slots, Unit, nines,
@@ -278,8 +278,8 @@ impl<'a> Plots<'a> {
     }
 
     fn bands(&self, run: &ReplayRun, track: &ClassTrack, slot: usize, y: Axis) -> Figure {
-        let of = |pick: &dyn Fn(&super::Quantiles) -> u64| -> Vec<f64> {
-            let value = |wait: &super::Quantiles| match wait.count {
+        let of = |pick: &dyn Fn(&Quantiles) -> u64| -> Vec<f64> {
+            let value = |wait: &Quantiles| match wait.count {
                 0 => f64::NAN,
                 _ => as_f64(pick(wait)),
             };
