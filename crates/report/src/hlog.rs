@@ -152,7 +152,10 @@ fn interval(line: &str) -> Result<Recording, String> {
     };
     for (what, number) in [("start", start), ("length", length), ("longest", longest)] {
         if number.trim().parse::<f64>().is_err() {
-            return Err(format!("the {what} is {:?}, no number", crate::text::cell(number)));
+            return Err(format!(
+                "the {what} is {:?}, no number",
+                crate::text::cell(number)
+            ));
         }
     }
     let bytes = STANDARD

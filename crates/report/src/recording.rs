@@ -82,7 +82,9 @@ impl Recording {
     /// taken as the lowest. `None`, and nothing is added, if that would count more than 2^63.
     pub(crate) fn record_bucket(&mut self, lowest: u64, highest: u64, count: u64) -> Option<()> {
         const COUNT_MAX: u64 = 1 << 63;
-        self.count().checked_add(count).filter(|&all| all < COUNT_MAX)?;
+        self.count()
+            .checked_add(count)
+            .filter(|&all| all < COUNT_MAX)?;
         if lowest > TOP_NS {
             self.clamped += count;
         }

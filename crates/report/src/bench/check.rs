@@ -24,11 +24,7 @@ fn invalid(at: String, why: impl Into<String>) -> ReadError {
     ReadError::Invalid { at, why }
 }
 
-fn unique<'a>(
-    at: &str,
-    what: &str,
-    names: impl Iterator<Item = &'a str>,
-) -> Result<(), ReadError> {
+fn unique<'a>(at: &str, what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), ReadError> {
     let mut seen = BTreeSet::new();
     for (index, name) in names.enumerate() {
         if !seen.insert(name) {

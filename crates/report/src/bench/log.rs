@@ -62,7 +62,11 @@ impl BenchReport {
                 recording,
             })
             .collect();
-        hlog::write(out, &format!("{}\n{}", self.title, self.command), &intervals)
+        hlog::write(
+            out,
+            &format!("{}\n{}", self.title, self.command),
+            &intervals,
+        )
     }
 
     /// A report of an interval log, also of another tool: one suite with one arm, in which each tag is a
@@ -100,9 +104,11 @@ impl BenchReport {
                 before: unknown.clone(),
                 after: unknown,
                 attempts: 1,
-                notes: vec!["A log tells durations to three digits at best, the longest too, and \
+                notes: vec![
+                    "A log tells durations to three digits at best, the longest too, and \
                              nothing of the machine."
-                    .to_owned()],
+                        .to_owned(),
+                ],
                 arms: vec![Arm {
                     name: LOG.to_owned(),
                     populations,

@@ -43,10 +43,12 @@
 //! or too little to tell the quantile.
 
 mod check;
+mod html;
 mod json;
 mod log;
 mod merge;
 mod number;
+mod plots;
 mod population;
 mod tables;
 mod text;
@@ -223,11 +225,17 @@ pub struct ClassShare {
 /// The tokens served and entitled of all classes, which their shares are parts of.
 fn wholes(classes: &[ClassShare]) -> (f64, f64) {
     let sum = |of: fn(&ClassShare) -> u64| classes.iter().map(|class| as_f64(of(class))).sum();
-    (sum(|class| class.served_tokens), sum(|class| class.entitled_tokens))
+    (
+        sum(|class| class.served_tokens),
+        sum(|class| class.entitled_tokens),
+    )
 }
 
 /// A count as a number to divide; beyond 2^53 it is rounded.
-#[expect(clippy::cast_precision_loss, reason = "what is divided is told to a few digits")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "what is divided is told to a few digits"
+)]
 fn as_f64(count: u64) -> f64 {
     count as f64
 }

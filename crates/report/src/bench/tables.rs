@@ -97,10 +97,7 @@ pub(super) fn populations(suite: &SuiteRun) -> Table {
         ("count", Side::Right),
     ];
     heads.extend(QUANTILES.map(|(_, head)| (head, Side::Right)));
-    heads.extend([
-        ("max", Side::Right),
-        ("p99 over repetitions", Side::Right),
-    ]);
+    heads.extend([("max", Side::Right), ("p99 over repetitions", Side::Right)]);
     let mut table = Table::new(&heads);
     for arm in &suite.arms {
         for population in &arm.populations {

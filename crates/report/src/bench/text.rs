@@ -1,9 +1,9 @@
 //! A benchmark's report as text, and the sentences that text and page share.
 
 use super::{Arm, BenchReport, SuiteRun, tables};
+use crate::Fact;
 use crate::recording::TOP_NS;
 use crate::text::{counted, cut, duration, grouped, plain};
-use crate::Fact;
 
 /// The most characters of a name within a line.
 const NAME_CHARS: usize = 60;
@@ -49,7 +49,11 @@ pub(super) fn notes(suite: &SuiteRun) -> Vec<String> {
     let mut notes: Vec<String> = suite.notes.iter().map(|note| plain(note)).collect();
     for arm in &suite.arms {
         let name = cut(&arm.name, NAME_CHARS);
-        notes.extend(arm.notes.iter().map(|note| format!("{name}: {}", plain(note))));
+        notes.extend(
+            arm.notes
+                .iter()
+                .map(|note| format!("{name}: {}", plain(note))),
+        );
         for population in &arm.populations {
             let whole = population.whole();
             if whole.clamped() > 0 {

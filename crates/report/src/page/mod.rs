@@ -46,6 +46,8 @@ pub struct Section {
 /// A part of a section.
 #[derive(Clone, Debug)]
 pub enum Part {
+    /// A heading within the section.
+    Heading(String),
     /// A paragraph.
     Text(String),
     /// What a reader must not overlook.
@@ -99,6 +101,7 @@ impl Section {
                 h2 { bdi { (cut(&self.title, TITLE_CHARS)) } }
                 @for part in &self.parts {
                     @match part {
+                        Part::Heading(text) => h3 { bdi { (cut(text, TITLE_CHARS)) } },
                         Part::Text(text) => p { (cut(text, TEXT_CHARS)) },
                         Part::Note(text) => p class="warn" { (cut(text, TEXT_CHARS)) },
                         Part::Facts(of) => (facts(of)),
