@@ -9,8 +9,8 @@ use crate::{Error, ReadError, Recording};
 
 /// How long the interval of each repetition is: how long it took is not known here.
 const INTERVAL_NS: u64 = 1_000_000_000;
-/// The most characters of a tag, so that a file may be called after it.
-const TAG_CHARS: usize = 120;
+/// The most characters of a tag without its number, so that a file may be called after it.
+const TAG_CHARS: usize = 100;
 /// What the suite and the arm of a report that was a log are called.
 const LOG: &str = "log";
 

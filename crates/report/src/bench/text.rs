@@ -8,6 +8,9 @@ use crate::text::{counted, cut, duration, grouped, plain};
 /// The most characters of a name within a line.
 const NAME_CHARS: usize = 60;
 
+/// How wide a terminal is taken to be.
+const COLUMNS: usize = 116;
+
 /// What marks a suite whose figures cannot be trusted, in words.
 pub(super) const DISTRUSTED: &str = "NOT TO BE TRUSTED";
 
@@ -70,6 +73,24 @@ pub(super) fn notes(suite: &SuiteRun) -> Vec<String> {
     notes
 }
 
+/// A sentence of ours with line breaks, so that it fits a terminal.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last().map_or(0, String::len);
+        if line > 0 && line + 1 + word.len() > COLUMNS {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines.join("\n")
+}
+
 impl BenchReport {
     /// The report for a terminal: lines of text, tables without colours. No line is broken; where names are
     /// short, none has more than 120 columns.
@@ -116,7 +137,7 @@ fn suite_lines(suite: &SuiteRun) -> Vec<String> {
     for (table, explanation) in parts {
         if !table.rows().is_empty() {
             lines.push(String::new());
-            lines.push(format!("{table}{explanation}"));
+            lines.push(format!("{table}{}", wrapped(explanation)));
         }
     }
     lines
