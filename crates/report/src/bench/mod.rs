@@ -43,6 +43,7 @@
 //! or too little to tell the quantile.
 
 mod check;
+mod compare;
 mod html;
 mod json;
 mod log;
@@ -56,6 +57,7 @@ mod trust;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::compare::{Comparison, REPETITIONS_MIN, Row, Verdict};
 pub use self::json::RECORDINGS_MAX;
 pub use self::merge::MergeError;
 pub use self::number::Spread;
