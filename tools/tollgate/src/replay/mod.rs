@@ -1,7 +1,7 @@
 //! `tollgate replay`.
 
 mod args;
-mod output;
+pub(crate) mod output;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -5,6 +5,9 @@ mod demo;
 mod journal;
 mod replay;
 mod replay_input;
+mod report;
+#[path = "../../../../crates/report/tests/bench/made_up.rs"]
+mod made_up_bench;
 mod scenario;
 mod scenario_input;
 mod tool;

@@ -1,14 +1,11 @@
 //! Benchmark reports read back: whole, or with an error that says where it is wrong.
-#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tollgate_report::bench::{BenchReport, RECORDINGS_MAX};
 use tollgate_report::recording::TOP_NS;
 use tollgate_report::{ReadError, Recording};
 
-#[path = "made_up/bench.rs"]
-mod made_up;
+use crate::made_up;
 
 fn value() -> Value {
     serde_json::from_str(&made_up::report(1, 1.0).json().unwrap()).unwrap()

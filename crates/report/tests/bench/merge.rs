@@ -1,12 +1,9 @@
 //! Benchmark reports put together: exactly, in any order, and only if they fit.
-#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
-
 use proptest::prelude::*;
 use tollgate_report::Recording;
 use tollgate_report::bench::{BenchReport, Better, MergeError, Population};
 
-#[path = "made_up/bench.rs"]
-mod made_up;
+use crate::made_up;
 
 fn merge(reports: &[&BenchReport]) -> BenchReport {
     let reports = reports.iter().map(|&report| report.clone());

@@ -1,10 +1,7 @@
 //! Comparisons: what is judged, what is not, and what is kept apart.
-#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
-
 use tollgate_report::bench::{Better, Comparison, Metric, Row, Unit, Verdict};
 
-#[path = "made_up/bench.rs"]
-mod made_up;
+use crate::made_up;
 
 /// Two reports with one metric each, and the row that comes of it.
 fn row(better: Better, old: &[f64], new: &[f64]) -> (Comparison, Row) {
@@ -81,7 +78,8 @@ fn few_repetitions_know_no_noise_but_count() {
 
 #[test]
 fn nothing_infinity_and_numbers_below_nothing_make_no_nonsense() {
-    let cases: [(&[f64], &[f64], Verdict, Option<f64>, f64); 7] = [
+    type Case<'a> = (&'a [f64], &'a [f64], Verdict, Option<f64>, f64);
+    let cases: [Case<'_>; 7] = [
         (&[0.0; 3], &[0.0; 3], Verdict::Noise, Some(1.0), 0.0),
         (&[0.0; 3], &[5.0; 3], Verdict::Worse, None, f64::INFINITY),
         (&[5.0; 3], &[0.0; 3], Verdict::Better, Some(0.0), 0.0),

@@ -1,12 +1,9 @@
 //! Benchmark reports: what is told, what is left untold, and what is marked.
-#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
-
 use tollgate_report::Recording;
 use tollgate_report::bench::{BenchReport, Population};
 use tollgate_report::recording::enough_for;
 
-#[path = "made_up/bench.rs"]
-mod made_up;
+use crate::made_up;
 
 #[test]
 fn a_quantile_is_told_from_a_hundred_durations_above_it() {
