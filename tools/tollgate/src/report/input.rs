@@ -20,14 +20,17 @@ pub(super) fn read_all(files: &[PathBuf]) -> Result<BenchReport, String> {
         let named = |why: String| format!("{}: {why}", file.display());
         let real = fs::canonicalize(file).map_err(|error| named(error.to_string()))?;
         if known.contains(&real) {
-            return Err(named("given twice; its repetitions would count twice".to_owned()));
+            return Err(named(
+                "given twice; its repetitions would count twice".to_owned(),
+            ));
         }
         known.push(real);
         let report = read(file).map_err(named)?;
         merged = Some(match merged {
             None => report,
-            Some(merged) => BenchReport::merge(vec![merged, report])
-                .map_err(|error| named(format!("cannot be merged with those before it: {error}")))?,
+            Some(merged) => BenchReport::merge(vec![merged, report]).map_err(|error| {
+                named(format!("cannot be merged with those before it: {error}"))
+            })?,
         });
     }
     merged.ok_or_else(|| "no file is given".to_owned())
@@ -69,7 +72,8 @@ fn is_log(text: &str) -> bool {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let first = lines.find(|line| !line.starts_with('#'));
     first.is_none_or(|line| {
-        let is_interval = line.split(',').count() >= 4 && line.starts_with(|c: char| c.is_ascii_digit());
+        let is_interval =
+            line.split(',').count() >= 4 && line.starts_with(|c: char| c.is_ascii_digit());
         is_interval || line.starts_with("Tag=") || line.starts_with("\"StartTimestamp\"")
     })
 }

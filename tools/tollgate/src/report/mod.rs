@@ -97,7 +97,9 @@ fn gate(comparison: &Comparison, limit: Option<f64>) -> ExitCode {
         return ExitCode::SUCCESS;
     };
     if comparison.judged().all(|row| row.is_distrusted) {
-        tell("tollgate: nothing that could be compared is trusted: the machine moved; measure again");
+        tell(
+            "tollgate: nothing that could be compared is trusted: the machine moved; measure again",
+        );
         return ExitCode::FAILURE;
     }
     let rows = |rows: &[&Row]| counted(rows.len() as u64, "row");

@@ -25,7 +25,9 @@ pub(super) fn prepare(directory: &Path, inputs: &[PathBuf]) -> Result<(), String
         let Some(written) = real(&directory.join(name)) else {
             continue;
         };
-        let mut same = inputs.iter().filter(|input| real(input).as_ref() == Some(&written));
+        let mut same = inputs
+            .iter()
+            .filter(|input| real(input).as_ref() == Some(&written));
         if let Some(input) = same.next() {
             let why = format!("{} is an input, and would be written over", input.display());
             return Err(named(why));
