@@ -16,11 +16,14 @@ const NAME_CHARS: usize = 40;
 /// All charts of a suite, each kind under a heading.
 pub(super) fn parts(suite: &SuiteRun) -> Vec<Part> {
     let mut parts = Vec::new();
-    let kinds: [(&str, &str, Vec<Figure>); 4] = [
+    let [latencies, rates, depths] = courses(suite);
+    let kinds: [(&str, &str, Vec<Figure>); 6] = [
         ("Metrics by arm", METRICS, metrics(suite)),
         ("Share served and share due", "", shares(suite)),
         ("Durations by percentile", PERCENTILES, percentiles(suite)),
-        ("Over time", COURSE, courses(suite)),
+        ("Latency over time", LATENCY, latencies),
+        ("Throughput over time", LAST, rates),
+        ("Queue depth over time", DEPTH, depths),
     ];
     for (head, explanation, figures) in kinds {
         if figures.is_empty() {
@@ -42,9 +45,13 @@ const METRICS: &str = "A bar is the median over the repetitions, its whisker goe
 pub(super) const PERCENTILES: &str = "Each further nine has the same room. A curve is faint where fewer than \
     a hundred durations lie above it: there it shows single events.";
 
-const COURSE: &str = "The last repetition, step by step. Of the latency, the line is the median (of 200 \
-    durations or more), the area goes up to the 99th percentile (of 10,000 or more), the thin line is the \
-    longest.";
+const LATENCY: &str = "The last repetition, step by step. The line is the median (of 200 durations or more), \
+    the area goes up to the 99th percentile (of 10,000 or more), the thin line is the longest.";
+
+const LAST: &str = "The last repetition: requests handed out a second, step by step.";
+
+const DEPTH: &str =
+    "The last repetition: the most requests that were under way at a time, by step.";
 
 /// A chart for each metric that two arms or more have.
 fn metrics(suite: &SuiteRun) -> Vec<Figure> {
@@ -226,8 +233,8 @@ fn curves(arm: &str, recordings: &[Recording], nines: u32, y: Axis) -> Figure {
     figure
 }
 
-/// Latency, throughput and queue depth of each arm that was watched; the same axes for all.
-fn courses(suite: &SuiteRun) -> Vec<Figure> {
+/// Latency, throughput and queue depth of each arm that was watched, each with the same axes for all.
+fn courses(suite: &SuiteRun) -> [Vec<Figure>; 3] {
     let watched: Vec<(&str, &Course)> = (suite.arms.iter())
         .filter_map(|arm| Some((arm.name.as_str(), arm.course.as_ref()?)))
         .filter(|(_, course)| course.step_ns > 0 && !course.handed_out.is_empty())
@@ -250,7 +257,7 @@ fn courses(suite: &SuiteRun) -> Vec<Figure> {
             .collect()
     };
     let depth_y = Axis::linear(AxisUnit::Count, all().flat_map(depth));
-    let mut figures = Vec::new();
+    let [mut latencies, mut throughputs, mut depths] = [const { Vec::new() }; 3];
     for (arm, course) in &watched {
         let lines = |title: &str, y: Axis, values: Vec<f64>| {
             line(
@@ -261,12 +268,12 @@ fn courses(suite: &SuiteRun) -> Vec<Figure> {
             )
         };
         if course.latency.iter().any(|step| step.count > 0) {
-            figures.push(latency(arm, course, x, latency_y));
+            latencies.push(latency(arm, course, x, latency_y));
         }
-        figures.push(lines("handed out a second", rate_y, rates(course)));
-        figures.push(lines("most under way", depth_y, depth(course)));
+        throughputs.push(lines("handed out a second", rate_y, rates(course)));
+        depths.push(lines("most under way", depth_y, depth(course)));
     }
-    figures
+    [latencies, throughputs, depths]
 }
 
 /// Requests handed out a second, step by step.

@@ -74,7 +74,7 @@ pub(super) fn notes(suite: &SuiteRun) -> Vec<String> {
 }
 
 /// A sentence of ours with line breaks, so that it fits a terminal.
-fn wrapped(text: &str) -> String {
+pub(super) fn wrapped(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let line = lines.last().map_or(0, String::len);

@@ -110,7 +110,13 @@ impl Bars {
         if shown == 0 || self.series.is_empty() {
             return figure;
         }
-        for (at, series) in self.series.iter().enumerate() {
+        // One alone is what the title says.
+        for (at, series) in self
+            .series
+            .iter()
+            .enumerate()
+            .filter(|_| self.series.len() > 1)
+        {
             figure.legend.push((key(at), at, series.name.clone()));
         }
         if shown < self.categories.len() {
@@ -129,7 +135,7 @@ impl Bars {
                 desc { (plain(&self.description)) }
                 @for (at, name) in self.categories.iter().take(shown).enumerate() {
                     @let top = pitch * svg::as_f64(at) + LABEL_HEIGHT;
-                    text class="name" x=(unit(BEGIN)) y=(unit(top - 4.0)) {
+                    text class="name" x=(unit(BEGIN)) y=(unit(top - 6.0)) {
                         (cut(name, NAME_CHARS))
                     }
                     @for bar in self.bars(at, top) { (bar.markup()) }

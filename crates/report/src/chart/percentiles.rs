@@ -75,7 +75,8 @@ impl Percentiles<'_> {
                 @let (known, rest) = points.split_at(self.known(curve.recording, points));
                 @let tail: Points = known.last().into_iter().chain(rest).copied().collect();
                 @if !rest.is_empty() {
-                    path class={"faint s" (curve.slot % SERIES_MAX)} d=(svg::path(&tail)) {}
+                    path class={"faint s" (curve.slot % SERIES_MAX)}
+                        data-name=(format!("{}, few", cut(curve.name, 24))) d=(svg::path(&tail)) {}
                 }
                 @let kind = if curve.is_thin { "thin" } else { "line" };
                 path class={(kind) " s" (curve.slot % SERIES_MAX)} data-name=(cut(curve.name, 24))
@@ -126,6 +127,8 @@ impl Percentiles<'_> {
     fn ticks(&self) -> Vec<(f64, String)> {
         let label = |at: u32| match at {
             0 => "0".to_owned(),
+            // The last label ends at the edge and needs the room of this one.
+            _ if at + 1 == NINES_MAX && self.nines == NINES_MAX => String::new(),
             1 => "90".to_owned(),
             2 => "99".to_owned(),
             _ => format!("99.{}", "9".repeat(at as usize - 2)),

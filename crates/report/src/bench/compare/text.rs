@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{Comparison, Row, Verdict};
 use crate::Error;
 use crate::bench::tables::range;
-use crate::bench::text::DISTRUSTED;
+use crate::bench::text::{DISTRUSTED, wrapped};
 use crate::bench::{Spread, Unit};
 use crate::text::{Side, Table, counted, cut, plain};
 
@@ -16,7 +16,7 @@ const NAME_CHARS: usize = 40;
 
 /// What the columns mean.
 pub(super) const COLUMNS: &str = "Medians over the repetitions, with quartiles; the ratio is new by old. \
-    Better and worse: 95 % of the ratios of resampled repetitions lie on one side of 1.";
+    Better and worse: 95\u{a0}% of the ratios of resampled repetitions lie on one side of 1.";
 
 impl Verdict {
     /// In words, as tables have it.
@@ -63,11 +63,7 @@ impl Row {
 
     fn cells(&self) -> Vec<String> {
         let side = |side: &Option<Spread>| match side {
-            Some(spread) => format!(
-                "{} ({})",
-                self.unit.tell(spread.median),
-                range(self.unit, spread.low, spread.high)
-            ),
+            Some(spread) => with_quartiles(self.unit, spread),
             None => "-".to_owned(),
         };
         let ratio = |ratio: f64| format!("{ratio:.3}");
@@ -87,6 +83,18 @@ impl Row {
             self.interval.map_or_else(dash, interval),
             format!("{}{mark}", self.verdict.told()),
         ]
+    }
+}
+
+/// A median with its quartiles, the unit once if they share it: `1.80 (1.79..1.82) M/s`.
+fn with_quartiles(unit: Unit, spread: &Spread) -> String {
+    let median = unit.tell(spread.median);
+    let quartiles = range(unit, spread.low, spread.high);
+    match (median.rsplit_once(' '), quartiles.rsplit_once(' ')) {
+        (Some((number, a)), Some((low_high, b))) if a == b && !low_high.contains(' ') => {
+            format!("{number} ({low_high}) {a}")
+        }
+        _ => format!("{median} ({quartiles})"),
     }
 }
 
@@ -134,7 +142,7 @@ impl Comparison {
             lines.push(format!("\nsuite {}{mark}", cut(&suite, NAME_CHARS)));
             lines.push(table.to_string().trim_end().to_owned());
         }
-        lines.push(format!("\n{COLUMNS}\n{}\n", self.summary()));
+        lines.push(format!("\n{}\n{}\n", wrapped(COLUMNS), self.summary()));
         lines.join("\n")
     }
 
