@@ -166,7 +166,7 @@ fn interval(line: &str) -> Result<Recording, String> {
     for bucket in counts.buckets() {
         recording
             .record_bucket(bucket.lowest, bucket.highest, bucket.count)
-            .ok_or("the histogram counts more than 2^63")?;
+            .ok_or("the histogram counts more than 2^48")?;
     }
     Ok(recording)
 }

@@ -19,6 +19,9 @@ pub(crate) use serial::{numbers, summary};
 /// The greatest duration that is told apart, in nanoseconds: about 19.5 hours.
 pub const TOP_NS: u64 = 1 << 46;
 
+/// The most durations of a recording that is read, so that thousands of such are summed in 64 bits.
+pub(crate) const READ_MAX: u64 = 1 << 48;
+
 /// Durations of one population, in nanoseconds.
 ///
 /// ```
@@ -79,12 +82,11 @@ impl Recording {
     }
 
     /// Adds `count` durations that lie between `lowest` and `highest`, as the highest; the least of them is
-    /// taken as the lowest. `None`, and nothing is added, if that would count more than 2^63.
+    /// taken as the lowest. `None`, and nothing is added, if that would count more than [`READ_MAX`].
     pub(crate) fn record_bucket(&mut self, lowest: u64, highest: u64, count: u64) -> Option<()> {
-        const COUNT_MAX: u64 = 1 << 63;
         self.count()
             .checked_add(count)
-            .filter(|&all| all < COUNT_MAX)?;
+            .filter(|&all| all <= READ_MAX)?;
         if lowest > TOP_NS {
             self.clamped += count;
         }

@@ -96,6 +96,9 @@ impl Exact {
             if bucket.lowest > super::TOP_NS {
                 return Err("hdr: a count above its bounds".to_owned());
             }
+            if into.histogram.len().saturating_add(bucket.count) > super::READ_MAX {
+                return Err("hdr: counts more than 2^48".to_owned());
+            }
             into.histogram
                 .record_n(bucket.lowest, bucket.count)
                 .map_err(|error| format!("hdr: {error}"))?;

@@ -1,7 +1,7 @@
 //! `tollgate report`.
 
 mod input;
-mod output;
+pub(crate) mod output;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
