@@ -7,6 +7,8 @@ use crate::text::{Side, Table, cut, duration, duration_or_dash, grouped, percent
 
 /// The most characters of a name.
 const NAME_CHARS: usize = 40;
+/// The most characters of what was measured, which may be a tag of a log.
+const TAG_CHARS: usize = 100;
 
 /// The machine before and after a suite, with rows as far as something was looked at.
 pub(super) fn calibration(suite: &SuiteRun) -> Table {
@@ -103,7 +105,7 @@ pub(super) fn populations(suite: &SuiteRun) -> Table {
         for population in &arm.populations {
             let mut row = vec![
                 cut(&arm.name, NAME_CHARS),
-                cut(population.name(), NAME_CHARS),
+                cut(population.name(), TAG_CHARS),
             ];
             row.extend(population_cells(population));
             table.row(&row);

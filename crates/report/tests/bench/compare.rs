@@ -1,5 +1,5 @@
 //! Comparisons: what is judged, what is not, and what is kept apart.
-use tollgate_report::bench::{Better, Comparison, Metric, Row, Unit, Verdict};
+use tollgate_report::bench::{BenchReport, Better, Comparison, Metric, Row, Unit, Verdict};
 
 use crate::made_up;
 
@@ -228,4 +228,16 @@ fn nothing_to_compare_is_said() {
             .text()
             .contains("0 rows: there is nothing to compare.")
     );
+}
+
+#[test]
+fn a_long_tag_does_not_hide_the_quantile() {
+    let mut log = Vec::new();
+    made_up::report(1, 1.0).write_hlog(&mut log).unwrap();
+    let log = BenchReport::from_hlog("log", &String::from_utf8(log).unwrap()).unwrap();
+    let text = Comparison::of(&log, &log).text();
+    for head in ["p50", "p99", "max"] {
+        let what = format!("engine.full_life_fcfs_park.hand_over {head} ");
+        assert!(text.contains(&what), "{what}");
+    }
 }

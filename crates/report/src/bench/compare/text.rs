@@ -13,6 +13,8 @@ use crate::text::{Side, Table, counted, cut, plain};
 const SCHEMA: &str = "tollgate.comparison/1";
 /// The most characters of a name.
 const NAME_CHARS: usize = 40;
+/// The most characters of what is compared: a name, which may be a tag of a log, and a quantile behind it.
+const WHAT_CHARS: usize = 100;
 
 /// What the columns mean.
 pub(super) const COLUMNS: &str = "Medians over the repetitions, with quartiles; the ratio is new by old. \
@@ -55,7 +57,7 @@ impl Row {
             "{}/{}, {}: {} to {}{loss}{unsure}",
             cut(&self.suite, NAME_CHARS),
             cut(&self.arm, NAME_CHARS),
-            cut(&self.what, NAME_CHARS),
+            cut(&self.what, WHAT_CHARS),
             side(&self.old),
             side(&self.new),
         )
@@ -76,7 +78,7 @@ impl Row {
         };
         vec![
             cut(&self.arm, NAME_CHARS),
-            cut(&self.what, NAME_CHARS),
+            cut(&self.what, WHAT_CHARS),
             side(&self.old),
             side(&self.new),
             self.ratio.map_or_else(dash, ratio),
