@@ -9,7 +9,7 @@
 //! | [`chart`] | SVG charts: lines, bands, bars, percentile curves |
 //! | [`page`] | The frame that holds charts and tables, as one HTML file |
 //! | [`replay`] | The report of a replay, which uses all of these |
-//! | [`bench`] | The report of a benchmark, as well; it is read back, merged and compared |
+//! | [`bench`](mod@bench) | The report of a benchmark, as well; it is read back, merged and compared |
 //!
 //! Plain numbers and strings come in; no other crate of the workspace is known here. Nothing reads a
 //! clock or the environment, so the same input gives the same bytes.
