@@ -5,16 +5,22 @@
 //! from the start of the measurement, so the log says that it began at second 0.
 //!
 //! A log knows neither [`crate::Recording::clamped`] nor exact extremes: those are told in the report.
+//!
+//! Logs are read as well, also those of other tools: tags may be missing, and histograms of other bounds are
+//! recorded again into ours, each value as the highest that its bucket holds.
 
 use std::io;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{
     IntervalLogWriterBuilder, IntervalLogWriterError, Tag,
 };
 
-use crate::{Error, Recording};
+use crate::encoding;
+use crate::{Error, ReadError, Recording};
 
 /// The line that names the columns, as readers of the format expect it.
 const LEGEND: &str =
@@ -82,4 +88,85 @@ pub fn write(
         })?;
     }
     Ok(())
+}
+
+/// What the recording of an interval without a tag is called.
+const UNTAGGED: &str = "untagged";
+
+/// Reads a log: a recording for each of its intervals, in their order, with the tag for its name. At most
+/// `most` intervals are read, since each takes some 300 KB.
+///
+/// Times, and what the log says of the longest duration, are passed over. Values are taken as nanoseconds,
+/// which is what the format means; those above [`TOP_NS`](crate::recording::TOP_NS) are clamped.
+///
+/// ```
+/// use tollgate_report::{Recording, hlog};
+///
+/// let mut wait = Recording::new("wait", "wait", "all requests");
+/// wait.record(1_000);
+/// let interval = hlog::Interval { start_ns: 0, length_ns: 1_000_000_000, recording: &wait };
+/// let mut log = Vec::new();
+/// hlog::write(&mut log, "one", &[interval])?;
+/// let read = hlog::read(&String::from_utf8_lossy(&log), 10)?;
+/// assert_eq!((read[0].tag(), read[0].max()), ("wait", Some(1_000)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`ReadError::Line`] with the first line that is wrong, or if there is no interval;
+/// [`ReadError::TooMany`] above `most`.
+pub fn read(text: &str, most: usize) -> Result<Vec<Recording>, ReadError> {
+    let mut recordings = Vec::new();
+    let mut last = 1;
+    for (line, content) in (1..).zip(text.lines()) {
+        last = line;
+        let content = content.trim();
+        let is_legend = content.starts_with('"');
+        if content.is_empty() || content.starts_with('#') || is_legend {
+            continue;
+        }
+        if recordings.len() == most {
+            return Err(ReadError::TooMany { most });
+        }
+        recordings.push(interval(content).map_err(|why| ReadError::Line { line, why })?);
+    }
+    if recordings.is_empty() {
+        let why = "the log ends without an interval".to_owned();
+        return Err(ReadError::Line { line: last, why });
+    }
+    Ok(recordings)
+}
+
+/// The recording of a line: an optional tag, start, length, longest, histogram.
+fn interval(line: &str) -> Result<Recording, String> {
+    let (tag, rest) = match line.strip_prefix("Tag=") {
+        Some(rest) => rest.split_once(',').ok_or("nothing behind the tag")?,
+        None => (UNTAGGED, line),
+    };
+    let fields: Vec<&str> = rest.split(',').collect();
+    let [start, length, longest, histogram] = fields[..] else {
+        return Err(format!(
+            "{} fields, where start, length, longest and histogram are 4",
+            fields.len()
+        ));
+    };
+    for (what, number) in [("start", start), ("length", length), ("longest", longest)] {
+        if number.trim().parse::<f64>().is_err() {
+            return Err(format!(
+                "the {what} is {:?}, no number",
+                crate::text::cell(number)
+            ));
+        }
+    }
+    let bytes = STANDARD
+        .decode(histogram.trim())
+        .map_err(|error| format!("the histogram is not base64: {error}"))?;
+    let counts = encoding::decode(&bytes).map_err(|why| format!("the histogram {why}"))?;
+    let mut recording = Recording::new(tag, tag, "durations of a log");
+    for bucket in counts.buckets() {
+        recording
+            .record_bucket(bucket.lowest, bucket.highest, bucket.count)
+            .ok_or("the histogram counts more than 2^48")?;
+    }
+    Ok(recording)
 }

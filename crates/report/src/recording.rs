@@ -11,10 +11,16 @@
 //! There is no correction for coordinated omission: what is recorded is what is told.
 
 use hdrhistogram::Histogram;
-use serde::ser::{Serialize, SerializeStruct, Serializer};
+
+mod serial;
+
+pub(crate) use serial::{numbers, summary};
 
 /// The greatest duration that is told apart, in nanoseconds: about 19.5 hours.
 pub const TOP_NS: u64 = 1 << 46;
+
+/// The most durations of a recording that is read, so that thousands of such are summed in 64 bits.
+pub(crate) const READ_MAX: u64 = 1 << 48;
 
 /// Durations of one population, in nanoseconds.
 ///
@@ -51,10 +57,8 @@ impl Recording {
     /// Never: the bounds of the histogram are constants that it takes.
     #[must_use]
     pub fn new(tag: &str, name: &str, population: &str) -> Self {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        let plain = |c: char| if is_plain(c) { c } else { '_' };
         Self {
-            tag: tag.chars().map(plain).collect(),
+            tag: plain_tag(tag),
             name: name.to_owned(),
             population: population.to_owned(),
             histogram: Histogram::new_with_bounds(1, TOP_NS, 3)
@@ -77,6 +81,24 @@ impl Recording {
         self.max = self.max.max(nanos);
     }
 
+    /// Adds `count` durations that lie between `lowest` and `highest`, as the highest; the least of them is
+    /// taken as the lowest. `None`, and nothing is added, if that would count more than [`READ_MAX`].
+    pub(crate) fn record_bucket(&mut self, lowest: u64, highest: u64, count: u64) -> Option<()> {
+        self.count()
+            .checked_add(count)
+            .filter(|&all| all <= READ_MAX)?;
+        if lowest > TOP_NS {
+            self.clamped += count;
+        }
+        self.histogram
+            .record_n(highest.min(TOP_NS), count)
+            .expect("the value lies within the bounds");
+        self.sum += u128::from(lowest.midpoint(highest)) * u128::from(count);
+        self.min = self.min.min(lowest);
+        self.max = self.max.max(highest);
+        Some(())
+    }
+
     /// Adds all durations of `other`, as if they had been recorded here. Nothing is rounded.
     ///
     /// # Panics
@@ -85,8 +107,9 @@ impl Recording {
         self.histogram
             .add(&other.histogram)
             .expect("all recordings have the same bounds");
-        self.clamped += other.clamped;
-        self.sum += other.sum;
+        // What was read may claim anything.
+        self.clamped = self.clamped.saturating_add(other.clamped);
+        self.sum = self.sum.saturating_add(other.sum);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
     }
@@ -155,6 +178,28 @@ impl Recording {
         Some(bucket.min(TOP_NS).clamp(min.min(TOP_NS), max))
     }
 
+    /// [`Recording::quantile`], if there are enough durations to know it: [`enough_for`] `q`.
+    ///
+    /// ```
+    /// # use tollgate_report::Recording;
+    /// let mut wait = Recording::new("wait", "wait", "all requests");
+    /// (0..9_999).for_each(|_| wait.record(5));
+    /// assert_eq!((wait.told(0.9), wait.told(0.99)), (Some(5), None));
+    /// wait.record(5);
+    /// assert_eq!(wait.told(0.99), Some(5));
+    /// ```
+    #[must_use]
+    pub fn told(&self, q: f64) -> Option<u64> {
+        enough_for(q, self.count()).then(|| self.quantile(q))?
+    }
+
+    /// The same durations under another tag, made plain as by [`Recording::new`].
+    #[must_use]
+    pub fn tagged(mut self, tag: &str) -> Self {
+        self.tag = plain_tag(tag);
+        self
+    }
+
     /// The histogram, for what is not offered here. Its values above 2,047 are rounded.
     #[must_use]
     pub fn histogram(&self) -> &Histogram<u64> {
@@ -163,27 +208,32 @@ impl Recording {
 
     fn mean_nanos(&self) -> Option<u64> {
         let count = u128::from(self.count());
-        let mean = (self.sum + count / 2).checked_div(count)?;
+        let mean = self.sum.saturating_add(count / 2).checked_div(count)?;
         u64::try_from(mean).ok()
     }
 }
 
-/// As JSON: what it is, the counts, and the usual quantiles in whole nanoseconds, `null` when empty.
-impl Serialize for Recording {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Recording", 12)?;
-        fields.serialize_field("tag", &self.tag)?;
-        fields.serialize_field("name", &self.name)?;
-        fields.serialize_field("population", &self.population)?;
-        fields.serialize_field("count", &self.count())?;
-        fields.serialize_field("clamped", &self.clamped)?;
-        fields.serialize_field("min_ns", &self.min())?;
-        fields.serialize_field("mean_ns", &self.mean_nanos())?;
-        fields.serialize_field("p50_ns", &self.quantile(0.5))?;
-        fields.serialize_field("p90_ns", &self.quantile(0.9))?;
-        fields.serialize_field("p99_ns", &self.quantile(0.99))?;
-        fields.serialize_field("p999_ns", &self.quantile(0.999))?;
-        fields.serialize_field("max_ns", &self.max())?;
-        fields.end()
-    }
+fn plain_tag(tag: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let plain = |c: char| if is_plain(c) { c } else { '_' };
+    tag.chars().map(plain).collect()
+}
+
+/// Whether `count` durations are enough to tell their quantile `q` (0 to 1): a hundred of them must lie
+/// above it. From 1 on none are: the greatest is an event of its own.
+///
+/// ```
+/// use tollgate_report::recording::enough_for;
+///
+/// assert!(enough_for(0.999, 100_000) && !enough_for(0.999, 99_999));
+/// ```
+#[must_use]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a positive number; beyond the greatest integer the cast saturates"
+)]
+pub fn enough_for(q: f64, count: u64) -> bool {
+    // Rounded, since 1 - 0.9999 is a little less than 0.0001 as a double.
+    q < 1.0 && count >= (100.0 / (1.0 - q.max(0.0))).round() as u64
 }

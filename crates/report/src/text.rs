@@ -194,7 +194,7 @@ pub fn duration_or_dash(nanos: Option<u64>) -> String {
     nanos.map_or_else(|| "-".to_owned(), duration)
 }
 
-fn three_digits(value: f64, unit: &str) -> String {
+pub(crate) fn three_digits(value: f64, unit: &str) -> String {
     let decimals = match value {
         ..9.995 => 2,
         9.995..99.95 => 1,

@@ -2,8 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use roxmltree::{Document, ParsingOptions};
-use tollgate_report::Recording;
-use tollgate_report::replay::{Count, Fact, Quantiles, ReplayReport, ReplayRun, Timeline, Totals};
+use tollgate_report::replay::{Count, ReplayReport, ReplayRun, Timeline, Totals};
+use tollgate_report::{Fact, Quantiles, Recording};
 
 mod made_up;
 

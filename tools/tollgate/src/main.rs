@@ -4,6 +4,7 @@ mod check;
 mod demo;
 mod policy_file;
 mod replay;
+mod report;
 mod scenario;
 
 use std::fmt::Display;
@@ -37,6 +38,7 @@ enum Command {
     Check(check::CheckArgs),
     Scenario(scenario::ScenarioArgs),
     Replay(replay::ReplayArgs),
+    Report(report::ReportArgs),
 }
 
 fn main() -> ExitCode {
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Scenario(args) => scenario::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Report(args) => report::run(&args),
     };
     done.unwrap_or_else(|error| {
         tell(format_args!("tollgate: {error:#}"));

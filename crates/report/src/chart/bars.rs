@@ -34,6 +34,10 @@ pub struct BarSeries {
     pub name: String,
     /// The value of each category; one that is not finite has no bar.
     pub values: Vec<f64>,
+    /// From where to where the values of each category lie, drawn as a whisker; empty if that is not known.
+    pub spans: Vec<(f64, f64)>,
+    /// What stands behind each bar; empty if the axis says it.
+    pub labels: Vec<String>,
 }
 
 /// Bars by category.
@@ -59,10 +63,17 @@ struct Bar {
     from: f64,
     to: f64,
     top: f64,
+    /// The ends of the whisker.
+    span: Option<(f64, f64)>,
     label: String,
 }
 
 impl Bar {
+    /// Where the bar and its whisker end.
+    fn end(&self) -> f64 {
+        self.span.map_or(self.to, |(_, high)| high.max(self.to))
+    }
+
     fn markup(&self) -> Markup {
         let (top, bottom) = (self.top, self.top + BAR_HEIGHT);
         let corners = [
@@ -75,7 +86,12 @@ impl Bar {
         html! {
             path class={"bar" (open) " s" (self.series % SERIES_MAX)}
                 d={(svg::path(&corners.map(Some))) "Z"} {}
-            text class="tick" x=(unit(self.to + 5.0)) y=(unit(bottom - 2.0)) { (self.label) }
+            @if let Some((low, high)) = self.span {
+                @let d = whisker(low, high, top);
+                path class="halo" d=(d) {}
+                path class="whisker" d=(d) {}
+            }
+            text class="tick" x=(unit(self.end() + 5.0)) y=(unit(bottom - 2.0)) { (self.label) }
         }
     }
 }
@@ -94,7 +110,13 @@ impl Bars {
         if shown == 0 || self.series.is_empty() {
             return figure;
         }
-        for (at, series) in self.series.iter().enumerate() {
+        // One alone is what the title says.
+        for (at, series) in self
+            .series
+            .iter()
+            .enumerate()
+            .filter(|_| self.series.len() > 1)
+        {
             figure.legend.push((key(at), at, series.name.clone()));
         }
         if shown < self.categories.len() {
@@ -113,7 +135,7 @@ impl Bars {
                 desc { (plain(&self.description)) }
                 @for (at, name) in self.categories.iter().take(shown).enumerate() {
                     @let top = pitch * svg::as_f64(at) + LABEL_HEIGHT;
-                    text class="name" x=(unit(BEGIN)) y=(unit(top - 4.0)) {
+                    text class="name" x=(unit(BEGIN)) y=(unit(top - 6.0)) {
                         (cut(name, NAME_CHARS))
                     }
                     @for bar in self.bars(at, top) { (bar.markup()) }
@@ -140,6 +162,14 @@ impl Bars {
                 Layout::Grouped => svg::as_f64(series),
                 Layout::Stacked => 0.0,
             };
+            let span = values.spans.get(at).and_then(|&(low, high)| {
+                let ends = (self.axis.place(low)?, self.axis.place(high)?);
+                Some((
+                    BEGIN + ends.0 * (END - BEGIN),
+                    BEGIN + ends.1 * (END - BEGIN),
+                ))
+            });
+            let label = values.labels.get(at).cloned();
             sum = until;
             bars.push(Bar {
                 series,
@@ -147,13 +177,27 @@ impl Bars {
                 to: BEGIN + to * (END - BEGIN),
                 top: top + row * (BAR_HEIGHT + GAP),
                 label: match self.layout {
-                    Layout::Grouped => self.axis.exact_label(value),
+                    Layout::Grouped => label.unwrap_or_else(|| self.axis.exact_label(value)),
                     Layout::Stacked => String::new(),
                 },
+                span,
             });
         }
         bars
     }
+}
+
+/// A line with a stroke across each end, in the middle of the bar at `top`.
+fn whisker(low: f64, high: f64, top: f64) -> String {
+    let (from, to) = (top + 2.5, top + BAR_HEIGHT - 2.5);
+    let middle = top + BAR_HEIGHT / 2.0;
+    let strokes = [
+        ((low, from), (low, to)),
+        ((low, middle), (high, middle)),
+        ((high, from), (high, to)),
+    ];
+    let strokes = strokes.map(|(a, b)| svg::path(&[Some(a), Some(b)]));
+    strokes.concat()
 }
 
 fn key(at: usize) -> Key {
@@ -170,6 +214,8 @@ mod tests {
         let series = |value: f64| BarSeries {
             name: "s".to_owned(),
             values: vec![value],
+            spans: Vec::new(),
+            labels: Vec::new(),
         };
         let bars = Bars {
             title: "t".to_owned(),

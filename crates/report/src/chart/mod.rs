@@ -31,7 +31,10 @@ use crate::text::cut;
 pub const SERIES_MAX: usize = 8;
 
 /// The most characters of a name in a legend.
-const LEGEND_CHARS: usize = 32;
+const LEGEND_CHARS: usize = 48;
+
+/// The most characters of a title.
+const TITLE_CHARS: usize = 64;
 
 /// Which of several named series are shown, and in which slot (colour and dash pattern).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +115,7 @@ impl Figure {
     pub fn markup(&self) -> Markup {
         html! {
             figure {
-                figcaption { bdi { (cut(&self.title, 2 * LEGEND_CHARS)) } }
+                figcaption { bdi { (cut(&self.title, TITLE_CHARS)) } }
                 (self.drawing)
                 @if !self.legend.is_empty() {
                     ul class="legend" {

@@ -37,6 +37,8 @@ pub struct Curve<'a> {
     pub slot: usize,
     /// The durations.
     pub recording: &'a Recording,
+    /// Whether the line is thin, behind the strong ones.
+    pub is_thin: bool,
 }
 
 /// Several distributions.
@@ -50,6 +52,8 @@ pub struct Percentiles<'a> {
     pub nines: u32,
     /// The durations.
     pub y: Axis,
+    /// Whether a curve goes on thin and faint where fewer than a hundred durations lie above it.
+    pub fades: bool,
     /// The curves. Those without durations are left out.
     pub curves: Vec<Curve<'a>>,
 }
@@ -58,16 +62,25 @@ impl Percentiles<'_> {
     /// Draws the chart.
     #[must_use]
     pub fn figure(&self) -> Figure {
-        let drawn: Vec<(&Curve<'_>, Points)> = self
+        let mut drawn: Vec<(&Curve<'_>, Points)> = self
             .curves
             .iter()
             .filter(|curve| curve.recording.count() > 0)
             .map(|curve| (curve, self.points(curve.recording)))
             .collect();
+        // What is strong stands in front.
+        drawn.sort_by_key(|(curve, _)| !curve.is_thin);
         let inside = html! {
             @for (curve, points) in &drawn {
-                path class={"line s" (curve.slot % SERIES_MAX)} data-name=(cut(curve.name, 24))
-                    d=(svg::path(points)) {}
+                @let (known, rest) = points.split_at(self.known(curve.recording, points));
+                @let tail: Points = known.last().into_iter().chain(rest).copied().collect();
+                @if !rest.is_empty() {
+                    path class={"faint s" (curve.slot % SERIES_MAX)}
+                        data-name=(format!("{}, few", cut(curve.name, 24))) d=(svg::path(&tail)) {}
+                }
+                @let kind = if curve.is_thin { "thin" } else { "line" };
+                path class={(kind) " s" (curve.slot % SERIES_MAX)} data-name=(cut(curve.name, 24))
+                    d=(svg::path(known)) {}
             }
         };
         let drawing = if drawn.is_empty() {
@@ -83,15 +96,27 @@ impl Percentiles<'_> {
                 &inside,
             )
         };
-        let legend = drawn
-            .iter()
-            .map(|(curve, _)| (Key::Line, curve.slot, curve.name.to_owned()));
+        let legend = drawn.iter().map(|(curve, _)| {
+            let key = if curve.is_thin { Key::Thin } else { Key::Line };
+            (key, curve.slot, curve.name.to_owned())
+        });
         Figure {
             title: self.title.clone(),
             drawing,
             legend: legend.collect(),
             notes: Vec::new(),
         }
+    }
+
+    /// How many of the points of a curve are known: all, unless it fades.
+    fn known(&self, recording: &Recording, points: &Points) -> usize {
+        if !self.fades {
+            return points.len();
+        }
+        let count = svg::as_f64(usize::try_from(recording.count()).unwrap_or(usize::MAX));
+        let end = x_at(self.place(1.0 - (100.0 / count).min(1.0))) + 1e-6;
+        let is_known = |point: &Option<(f64, f64)>| point.is_some_and(|(x, _)| x <= end);
+        points.partition_point(is_known)
     }
 
     /// Where a share stands, 0 to 1.
@@ -102,6 +127,8 @@ impl Percentiles<'_> {
     fn ticks(&self) -> Vec<(f64, String)> {
         let label = |at: u32| match at {
             0 => "0".to_owned(),
+            // The last label ends at the edge and needs the room of this one.
+            _ if at + 1 == NINES_MAX && self.nines == NINES_MAX => String::new(),
             1 => "90".to_owned(),
             2 => "99".to_owned(),
             _ => format!("99.{}", "9".repeat(at as usize - 2)),
@@ -150,6 +177,7 @@ mod tests {
             description: String::new(),
             nines: nines([recording.count()]),
             y: Axis::log(Unit::Time, [1e3, 24_990_001.0]),
+            fades: false,
             curves: Vec::new(),
         };
         let points: Vec<(f64, f64)> = chart.points(&recording).into_iter().flatten().collect();

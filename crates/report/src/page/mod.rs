@@ -21,12 +21,15 @@ const TITLE_CHARS: usize = 200;
 /// The most characters of a fact's value, a note or a paragraph.
 const TEXT_CHARS: usize = 2_000;
 
+/// The most commands that are shown.
+const COMMANDS_MAX: usize = 50;
+
 /// A page.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     /// The title and main heading.
     pub title: String,
-    /// The command that made the page; empty if there is none.
+    /// The command that made the page, or several, a line each; empty if there is none.
     pub command: String,
     /// The key facts: names and values.
     pub facts: Vec<(String, String)>,
@@ -46,6 +49,8 @@ pub struct Section {
 /// A part of a section.
 #[derive(Clone, Debug)]
 pub enum Part {
+    /// A heading within the section.
+    Heading(String),
     /// A paragraph.
     Text(String),
     /// What a reader must not overlook.
@@ -77,7 +82,7 @@ impl Page {
                     main {
                         h1 { bdi { (title) } }
                         @if !self.command.is_empty() {
-                            pre class="command" { code { (cut(&self.command, TEXT_CHARS)) } }
+                            pre class="command" { code { (command(&self.command)) } }
                         }
                         (facts(&self.facts))
                         @for section in &self.sections { (section.markup()) }
@@ -99,6 +104,7 @@ impl Section {
                 h2 { bdi { (cut(&self.title, TITLE_CHARS)) } }
                 @for part in &self.parts {
                     @match part {
+                        Part::Heading(text) => h3 { bdi { (cut(text, TITLE_CHARS)) } },
                         Part::Text(text) => p { (cut(text, TEXT_CHARS)) },
                         Part::Note(text) => p class="warn" { (cut(text, TEXT_CHARS)) },
                         Part::Facts(of) => (facts(of)),
@@ -111,6 +117,13 @@ impl Section {
             }
         }
     }
+}
+
+/// A command, or several, each on a line of its own.
+fn command(text: &str) -> String {
+    let lines = text.lines().take(COMMANDS_MAX);
+    let lines: Vec<String> = lines.map(|line| cut(line, TEXT_CHARS)).collect();
+    lines.join("\n")
 }
 
 fn facts(facts: &[(String, String)]) -> Markup {

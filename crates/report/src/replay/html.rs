@@ -1,6 +1,7 @@
 //! A replay's report as a page.
 
-use super::{Fact, ReplayReport, ReplayRun, plots, summary, tables};
+use super::{ReplayReport, ReplayRun, plots, summary, tables};
+use crate::Fact;
 use crate::page::{Page, Part, Section};
 use crate::text::{cut, duration, grouped, percent, seconds};
 

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::{Fact, ReplayReport, ReplayRun};
-use crate::Error;
+use super::{ReplayReport, ReplayRun};
+use crate::{Error, Fact};
 
 /// Names the schema; the number changes when a reader would notice.
 const SCHEMA: &str = "tollgate.replay/1";

@@ -80,7 +80,8 @@ mod tables;
 
 use serde::Serialize;
 
-use crate::Recording;
+use crate::recording::{self, Recording};
+use crate::{Fact, Quantiles};
 
 /// A trace, and what became of it under each policy.
 #[derive(Clone, Debug, Serialize)]
@@ -105,15 +106,6 @@ impl ReplayReport {
             })
         })
     }
-}
-
-/// Something worth knowing, by name.
-#[derive(Clone, Debug, Serialize)]
-pub struct Fact {
-    /// What it is.
-    pub name: String,
-    /// How much or which it is, with its unit.
-    pub value: String,
 }
 
 /// What became of the trace under one policy.
@@ -191,10 +183,13 @@ pub struct ClassRun {
     /// Tokens that its quantum entitled it to in that time.
     pub entitled_tokens: f64,
     /// Arrival to dispatch, of all that were dispatched.
+    #[serde(serialize_with = "recording::summary")]
     pub wait: Recording,
     /// The same, of those alone that had to wait.
+    #[serde(serialize_with = "recording::summary")]
     pub wait_queued: Recording,
     /// Arrival to the first token put out.
+    #[serde(serialize_with = "recording::summary")]
     pub first_token: Recording,
 }
 
@@ -254,19 +249,6 @@ pub struct ClassTrack {
     pub entitled_tokens: Vec<f64>,
     /// Waits of the requests that were dispatched.
     pub wait: Vec<Quantiles>,
-}
-
-/// A population of durations in four numbers, all 0 if it is empty.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Quantiles {
-    /// How many there are.
-    pub count: u64,
-    /// The median, in nanoseconds.
-    pub p50_ns: u64,
-    /// What 99 % do not exceed, in nanoseconds.
-    pub p99_ns: u64,
-    /// The longest, in nanoseconds.
-    pub max_ns: u64,
 }
 
 /// One worker over time.

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use super::html::section;
 use super::tables::{as_f64, class_names, shares, worker_names};
 use super::{ClassTrack, ReplayReport, ReplayRun};
-use crate::Recording;
 use crate::chart::{
     Axis, Bands, BarSeries, Bars, Curve, Figure, Layout, Lines, Percentiles, SERIES_MAX, Series,
     Slots, Unit, nines,
 };
 use crate::page::{Part, Section};
 use crate::text::{counted, cut};
+use crate::{Quantiles, Recording};
 
 /// The most characters of a name in the title of a chart.
 const NAME_CHARS: usize = 28;
@@ -181,10 +181,14 @@ impl<'a> Plots<'a> {
                 BarSeries {
                     name: "served".to_owned(),
                     values: shares.iter().map(|share| share.0).collect(),
+                    spans: Vec::new(),
+                    labels: Vec::new(),
                 },
                 BarSeries {
                     name: "entitled".to_owned(),
                     values: shares.iter().map(|share| share.1).collect(),
+                    spans: Vec::new(),
+                    labels: Vec::new(),
                 },
             ],
             layout: Layout::Grouped,
@@ -278,8 +282,8 @@ impl<'a> Plots<'a> {
     }
 
     fn bands(&self, run: &ReplayRun, track: &ClassTrack, slot: usize, y: Axis) -> Figure {
-        let of = |pick: &dyn Fn(&super::Quantiles) -> u64| -> Vec<f64> {
-            let value = |wait: &super::Quantiles| match wait.count {
+        let of = |pick: &dyn Fn(&Quantiles) -> u64| -> Vec<f64> {
+            let value = |wait: &Quantiles| match wait.count {
                 0 => f64::NAN,
                 _ => as_f64(pick(wait)),
             };
@@ -354,6 +358,7 @@ impl<'a> Plots<'a> {
                     name: &class.name,
                     slot: self.class_slot(&class.name)?,
                     recording: pick(class),
+                    is_thin: false,
                 })
             });
             let what = if of == 0 {
@@ -366,6 +371,7 @@ impl<'a> Plots<'a> {
                 description: format!("The {what} that each share of a class did not exceed."),
                 nines,
                 y,
+                fades: false,
                 curves: curves.collect(),
             }
             .figure()

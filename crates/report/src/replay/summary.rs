@@ -1,6 +1,7 @@
 //! A replay's report as text, and the sentences that text and page share.
 
 use super::{ReplayReport, ReplayRun, tables};
+use crate::Fact;
 use crate::recording::TOP_NS;
 use crate::text::{counted, cut, duration, grouped, plain, seconds};
 
@@ -75,7 +76,7 @@ impl ReplayReport {
         if !self.command.is_empty() {
             lines.push(plain(&self.command));
         }
-        let fact = |fact: &super::Fact| format!("{}: {}", plain(&fact.name), plain(&fact.value));
+        let fact = |fact: &Fact| format!("{}: {}", plain(&fact.name), plain(&fact.value));
         lines.extend(self.trace.iter().map(fact));
         for run in &self.runs {
             lines.push(String::new());

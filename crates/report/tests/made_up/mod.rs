@@ -7,11 +7,10 @@
 
 use std::f64::consts::PI;
 
-use tollgate_report::Recording;
 use tollgate_report::replay::{
-    ClassRun, ClassTrack, Count, Fact, Quantiles, ReplayReport, ReplayRun, Timeline, Totals,
-    WorkerRun, WorkerTrack,
+    ClassRun, ClassTrack, Count, ReplayReport, ReplayRun, Timeline, Totals, WorkerRun, WorkerTrack,
 };
+use tollgate_report::{Fact, Quantiles, Recording};
 
 const NAMES: [&str; 4] = ["premium", "standard", "batch", "evaluation"];
 const QUANTA: [u64; 4] = [8_000, 4_000, 2_000, 1_000];

@@ -8,7 +8,8 @@ use std::fmt;
 
 use tollgate_arbiter::Nanos;
 use tollgate_policy::{Bucket, ClassPolicy, Profile, ProfileSpec};
-use tollgate_report::replay::{Fact, ReplayReport};
+use tollgate_report::Fact;
+use tollgate_report::replay::ReplayReport;
 use tollgate_report::text::{Side, Table, duration_or_dash, percent};
 
 use crate::replay::{self, ReplayError, ReplayOptions};

@@ -25,7 +25,8 @@ pub use simulation::{Arrival, Finish, Live, Observer, Setup, SimulationError, si
 
 use tollgate_arbiter::Nanos;
 use tollgate_policy::{Bucket, ClassPolicy, Profile, ProfileSpec};
-use tollgate_report::replay::{Fact, ReplayRun, Totals};
+use tollgate_report::Fact;
+use tollgate_report::replay::{ReplayRun, Totals};
 use tollgate_report::text::seconds;
 
 use self::arrivals::Arrivals;

@@ -2,7 +2,8 @@
 
 use hdrhistogram::Histogram;
 use tollgate_arbiter::Nanos;
-use tollgate_report::replay::{ClassTrack, Quantiles, Timeline as Tracks, WorkerTrack};
+use tollgate_report::Quantiles;
+use tollgate_report::replay::{ClassTrack, Timeline as Tracks, WorkerTrack};
 
 /// There are at most so many steps; a run that is longer has longer ones.
 const STEPS_MAX: usize = 400;

@@ -1,7 +1,7 @@
 //! `tollgate replay`.
 
 mod args;
-mod output;
+pub(crate) mod output;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,7 +10,8 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tollgate_policy::Profile;
-use tollgate_report::replay::{Fact, ReplayReport, ReplayRun};
+use tollgate_report::Fact;
+use tollgate_report::replay::{ReplayReport, ReplayRun};
 use tollgate_report::text::{counted, seconds};
 use tollgate_sim::replay::{self, FamilyRule, ReplayOptions, Rule};
 use tollgate_sim::trace::{self, Trace};

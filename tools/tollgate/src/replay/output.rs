@@ -1,4 +1,4 @@
-//! Where a replay's report goes.
+//! Where a replay's report goes, and how the files of any report are written.
 
 use std::fmt::Display;
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use tollgate_sim::trace::native::Record;
 use super::ReplayArgs;
 
 /// The report as text, JSON and page.
-const REPORTS: [&str; 3] = ["report.txt", "report.json", "report.html"];
+pub(crate) const REPORTS: [&str; 3] = ["report.txt", "report.json", "report.html"];
 
 /// Looks, before anything is played, whether the outputs can be written, and are no inputs; makes the
 /// directory.
@@ -91,11 +91,13 @@ pub(super) fn write_trace(records: &[Record], path: &Path) -> anyhow::Result<()>
     })
 }
 
-fn write(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
+/// Writes a file.
+pub(crate) fn write(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
     into_file(path, |file| file.write_all(contents).map_err(Into::into))
 }
 
-fn into_file(
+/// Creates a file and fills it.
+pub(crate) fn into_file(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<File>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {

@@ -3,8 +3,11 @@
 mod cases;
 mod demo;
 mod journal;
+#[path = "../../../../crates/report/tests/bench/made_up.rs"]
+mod made_up_bench;
 mod replay;
 mod replay_input;
+mod report;
 mod scenario;
 mod scenario_input;
 mod tool;
