@@ -205,8 +205,9 @@ fn percentiles(suite: &SuiteRun) -> Vec<Figure> {
 }
 
 fn curves(arm: &str, recordings: &[Recording], nines: u32, y: Axis) -> Figure {
-    let counts: Vec<u64> = recordings.iter().map(Recording::count).collect();
-    let slots = Slots::of(&counts);
+    // The first ones are shown: parts of a population stand behind it. So each keeps its colour in every arm.
+    let ranks: Vec<u64> = (0..recordings.len() as u64).rev().collect();
+    let slots = Slots::of(&ranks);
     let curves = recordings.iter().enumerate().filter_map(|(at, recording)| {
         Some(Curve {
             name: recording.name(),
@@ -226,7 +227,7 @@ fn curves(arm: &str, recordings: &[Recording], nines: u32, y: Axis) -> Figure {
     .figure();
     if slots.rest() > 0 {
         figure.note(format!(
-            "The {} with the fewest durations are left out; {SERIES_MAX} colours are told apart.",
+            "The last {} of the table are left out; {SERIES_MAX} colours are told apart.",
             counted(slots.rest() as u64, "population"),
         ));
     }

@@ -53,7 +53,7 @@ fn a_change_beyond_the_noise_is_judged_by_its_direction() {
 fn a_loss_counts_against_the_limit_in_the_bad_direction() {
     for (better, factor, loss) in [
         (Better::Lower, 1.25, 0.25),
-        (Better::Higher, 0.8, 0.25),
+        (Better::Higher, 0.75, 0.25),
         (Better::Lower, 0.5, 0.0),
         (Better::Higher, 2.0, 0.0),
         (Better::Neither, 3.0, 0.0),
@@ -68,26 +68,33 @@ fn a_loss_counts_against_the_limit_in_the_bad_direction() {
 }
 
 #[test]
-fn few_repetitions_know_no_noise_but_count() {
-    let (comparison, row) = row(Better::Lower, &FIVE, &[150.0, 151.0]);
+fn few_repetitions_know_no_noise_and_are_told_apart() {
+    let (comparison, row) = row(Better::Lower, &FIVE, &[150.0, 151.0, 152.0, 153.0]);
     assert_eq!((row.verdict, row.interval), (Verdict::Unknown, None));
     assert!(row.ratio.is_some());
-    assert_eq!(comparison.worse_by(0.1).len(), 1);
-    assert!(comparison.worse_by(0.6).is_empty());
+    assert!(comparison.worse_by(0.1).is_empty());
+    assert_eq!(comparison.unknown().count(), 1);
+}
+
+#[test]
+fn the_limit_itself_is_within_the_limit() {
+    let (comparison, _) = row(Better::Lower, &[100.0; 5], &[110.0; 5]);
+    assert!(comparison.worse_by(0.1).is_empty());
+    assert_eq!(comparison.worse_by(0.099).len(), 1);
 }
 
 #[test]
 fn nothing_infinity_and_numbers_below_nothing_make_no_nonsense() {
     type Case<'a> = (&'a [f64], &'a [f64], Verdict, Option<f64>, f64);
     let cases: [Case<'_>; 7] = [
-        (&[0.0; 3], &[0.0; 3], Verdict::Noise, Some(1.0), 0.0),
-        (&[0.0; 3], &[5.0; 3], Verdict::Worse, None, f64::INFINITY),
-        (&[5.0; 3], &[0.0; 3], Verdict::Better, Some(0.0), 0.0),
-        (&[-1.0; 3], &[1.0; 3], Verdict::Worse, None, f64::INFINITY),
-        (&[1.0; 3], &[-1.0; 3], Verdict::Better, None, 0.0),
+        (&[0.0; 5], &[0.0; 5], Verdict::Noise, Some(1.0), 0.0),
+        (&[0.0; 5], &[5.0; 5], Verdict::Worse, None, f64::INFINITY),
+        (&[5.0; 5], &[0.0; 5], Verdict::Better, Some(0.0), 0.0),
+        (&[-1.0; 5], &[1.0; 5], Verdict::Worse, None, f64::INFINITY),
+        (&[1.0; 5], &[-1.0; 5], Verdict::Better, None, 0.0),
         (
-            &[1e-300; 3],
-            &[1e300; 3],
+            &[1e-300; 5],
+            &[1e300; 5],
             Verdict::Worse,
             None,
             f64::INFINITY,
@@ -105,7 +112,8 @@ fn nothing_infinity_and_numbers_below_nothing_make_no_nonsense() {
             row.loss().unwrap().total_cmp(&loss).is_eq(),
             "{old:?} {new:?}"
         );
-        assert_eq!(comparison.worse_by(1e9).len(), usize::from(loss > 0.0));
+        let is_worse = verdict == Verdict::Worse;
+        assert_eq!(comparison.worse_by(1e9).len(), usize::from(is_worse));
         for told in [comparison.text(), comparison.json().unwrap()] {
             assert!(!told.contains("NaN") && !told.contains("inf"), "{told}");
         }

@@ -17,7 +17,7 @@ use tollgate_sim::replay::{self, FamilyRule, ReplayOptions, Rule};
 use tollgate_sim::trace::{self, Trace};
 
 pub(crate) use self::args::ReplayArgs;
-use crate::{bad_input, policy_file, tell};
+use crate::{bad_input, command_line, policy_file, tell};
 
 /// A policy with the name that the report gives it.
 struct Policy {
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     }
     let report = ReplayReport {
         title: format!("Replay of {}", file_name(&args.trace)),
-        command: command(),
+        command: command_line(),
         trace: facts(&trace, args),
         runs,
     };
@@ -266,20 +266,4 @@ fn facts(trace: &Trace, args: &ReplayArgs) -> Vec<Fact> {
 fn file_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
     name.to_string_lossy().into_owned()
-}
-
-/// The command as it was given, to be given again; words that a shell would take apart are quoted.
-fn command() -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/:+@%".contains(c);
-    let quoted = |word: String| {
-        if !word.is_empty() && word.chars().all(is_plain) {
-            word
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    };
-    let words = std::env::args_os().skip(1);
-    let words = words.map(|word| quoted(word.to_string_lossy().into_owned()));
-    let words: Vec<String> = words.collect();
-    format!("tollgate {}", words.join(" "))
 }

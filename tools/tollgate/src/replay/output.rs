@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tollgate_report::replay::ReplayReport;
@@ -96,15 +96,23 @@ pub(crate) fn write(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
     into_file(path, |file| file.write_all(contents).map_err(Into::into))
 }
 
-/// Creates a file and fills it.
+/// Fills a file and puts it in place, whole or not at all: what was there before stays until then.
 pub(crate) fn into_file(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<File>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let written = File::create(path).map_err(Into::into).and_then(|file| {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let written = File::create(&partial).map_err(Into::into).and_then(|file| {
         let mut file = BufWriter::new(file);
         fill(&mut file)?;
-        file.flush().map_err(anyhow::Error::from)
+        file.flush()?;
+        fs::rename(&partial, path).map_err(anyhow::Error::from)
     });
+    if written.is_err() {
+        // What is wrong is told below; a file in part helps nobody.
+        let _ = fs::remove_file(&partial);
+    }
     written.with_context(|| format!("cannot write {}", path.display()))
 }

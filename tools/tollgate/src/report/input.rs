@@ -18,7 +18,8 @@ pub(super) fn read_all(files: &[PathBuf]) -> Result<BenchReport, String> {
     let mut merged: Option<BenchReport> = None;
     for file in files {
         let named = |why: String| format!("{}: {why}", file.display());
-        let real = fs::canonicalize(file).map_err(|error| named(error.to_string()))?;
+        // A pipe has no real name, and cannot be given twice.
+        let real = fs::canonicalize(file).unwrap_or_else(|_| file.clone());
         if known.contains(&real) {
             return Err(named(
                 "given twice; its repetitions would count twice".to_owned(),

@@ -6,7 +6,7 @@ pub(crate) mod output;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tollgate_report::bench::{Comparison, Row};
+use tollgate_report::bench::{Comparison, REPETITIONS_MIN, Row};
 use tollgate_report::text::{counted, percent};
 
 use crate::{bad_input, print, tell};
@@ -103,6 +103,25 @@ fn gate(comparison: &Comparison, limit: Option<f64>) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let rows = |rows: &[&Row]| counted(rows.len() as u64, "row");
+    let unknown: Vec<&Row> = comparison.unknown().collect();
+    if unknown.len() == comparison.judged().count() {
+        tell(format_args!(
+            "tollgate: nothing could be judged: that takes {REPETITIONS_MIN} repetitions on each side"
+        ));
+        return ExitCode::FAILURE;
+    }
+    let one_sided: Vec<&Row> = comparison.one_sided().collect();
+    for (why, left_out) in [
+        ("too few repetitions", unknown),
+        ("only on one side", one_sided),
+    ] {
+        if !left_out.is_empty() {
+            tell(format_args!(
+                "tollgate: not judged: {}, {why}",
+                rows(&left_out)
+            ));
+        }
+    }
     let bound = percent(limit, 1.0);
     let apart = comparison.distrusted_worse_by(limit);
     if !apart.is_empty() {

@@ -13,6 +13,9 @@ const COMPARISONS: [&str; 3] = ["comparison.txt", "comparison.json", "comparison
 /// All recordings of a report.
 const LOG: &str = "report.hlog";
 
+/// The page of a report.
+pub(crate) const PAGE: &str = REPORTS[2];
+
 /// Makes the directory, and looks whether what will be written there is one of the inputs.
 ///
 /// # Errors
@@ -44,7 +47,7 @@ pub(crate) fn write_report(report: &BenchReport, directory: &Path) -> anyhow::Re
     let [text, json, page] = REPORTS.map(|name| directory.join(name));
     write(&text, report.text().as_bytes())?;
     write(&json, report.json()?.as_bytes())?;
-    write(&page, report.html().as_bytes())?;
+    write_page(report, &page)?;
     into_file(&directory.join(LOG), |file| {
         report.write_hlog(file).map_err(Into::into)
     })?;
@@ -55,6 +58,14 @@ pub(crate) fn write_report(report: &BenchReport, directory: &Path) -> anyhow::Re
         })?;
     }
     Ok(())
+}
+
+/// Writes a report as a page.
+///
+/// # Errors
+/// If the file cannot be written.
+pub(crate) fn write_page(report: &BenchReport, page: &Path) -> anyhow::Result<()> {
+    write(page, report.html().as_bytes())
 }
 
 /// Writes every form of a comparison into a directory.

@@ -23,8 +23,9 @@ use serde::Serialize;
 use super::{BenchReport, Better, Spread, Unit};
 use crate::Recording;
 
-/// Fewer repetitions than these on a side say nothing of the noise.
-pub const REPETITIONS_MIN: usize = 3;
+/// Fewer repetitions than these on a side say too little of the noise: with three, one range in nine does not
+/// hold the truth, with five one in thirty.
+pub const REPETITIONS_MIN: usize = 5;
 
 /// What changed from one report to another.
 ///
@@ -129,7 +130,7 @@ impl Comparison {
     }
 
     /// The trusted rows that are worse by more than `limit` (0.1: by more than 10 %): those whose verdict is
-    /// worse, and those of which nothing is known of the noise.
+    /// worse. Of those whose noise is unknown nothing can be said; they are [`Comparison::unknown`].
     ///
     /// By how much is [`Row::loss`].
     #[must_use]
@@ -137,6 +138,18 @@ impl Comparison {
         let rows = self.rows.iter();
         rows.filter(|row| !row.is_distrusted && row.is_worse_by(limit))
             .collect()
+    }
+
+    /// The rows that would be judged if there were repetitions enough.
+    pub fn unknown(&self) -> impl Iterator<Item = &Row> {
+        self.judged().filter(|row| row.verdict == Verdict::Unknown)
+    }
+
+    /// The rows that one side lacks.
+    pub fn one_sided(&self) -> impl Iterator<Item = &Row> {
+        self.rows
+            .iter()
+            .filter(|row| matches!(row.verdict, Verdict::OnlyOld | Verdict::OnlyNew))
     }
 
     /// The rows that would be among [`Comparison::worse_by`] if their suites were trusted.
@@ -150,20 +163,20 @@ impl Comparison {
 
 impl Row {
     /// By which part the median got worse: 0.25 where less is better and it grew from 4 to 5, or where more
-    /// is better and it fell from 5 to 4; 0 where it got better or has no direction. Infinite where it came
-    /// from 0 or fell to 0, or is below 0. `None` if one side lacks it.
+    /// is better and it fell from 4 to 3; 0 where it got better or has no direction. Infinite where it came
+    /// from 0, or is below 0. `None` if one side lacks it.
     #[must_use]
     pub fn loss(&self) -> Option<f64> {
         let (old, new) = (self.old?.median, self.new?.median);
-        let (good, bad) = match self.better {
-            Better::Higher => (new, old),
-            Better::Lower => (old, new),
+        let lost = match self.better {
+            Better::Higher => old - new,
+            Better::Lower => new - old,
             Better::Neither => return Some(0.0),
         };
-        Some(if bad <= good {
+        Some(if lost <= 0.0 {
             0.0
-        } else if good > 0.0 {
-            bad / good - 1.0
+        } else if old > 0.0 {
+            lost / old
         } else {
             f64::INFINITY
         })
@@ -174,7 +187,8 @@ impl Row {
     }
 
     fn is_worse_by(&self, limit: f64) -> bool {
-        let may_be_worse = matches!(self.verdict, Verdict::Worse | Verdict::Unknown);
-        may_be_worse && self.loss().is_some_and(|loss| loss > limit)
+        // The medians are rounded, so that the limit itself is within it.
+        let is_beyond = |loss: f64| loss > limit + 1e-9;
+        self.verdict == Verdict::Worse && self.loss().is_some_and(is_beyond)
     }
 }
