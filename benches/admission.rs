@@ -13,9 +13,10 @@
 //! two cores, one of them shares the arbiter's. All arms run once in each round.
 #![expect(clippy::print_stdout, reason = "what it prints is its result")]
 
-use tollgate_benches::machine::{Cores, line_transfer_ns, load_average};
+use tollgate_benches::scaled;
 use tollgate_benches::tasks::{Load, by_actor, by_permits, by_shards};
-use tollgate_benches::{Summary, scaled};
+use tollgate_harness::Summary;
+use tollgate_harness::machine::{Cores, line_transfer_ns, load_average};
 
 const LIVES: u64 = 500_000;
 const ROUNDS: u64 = 9;
@@ -41,6 +42,7 @@ impl Arm {
             lives: scaled(if self.tasks < 8 { LIVES / 50 } else { LIVES }).max(self.tasks as u64),
             tasks: self.tasks,
             threads: self.threads,
+            is_pinned: true,
         };
         match self.how {
             How::Shards => by_shards(&load, cores),

@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use tollgate_arbiter::{Hint, Request, Ticket};
-use tollgate_benches::{Driver, Lane, Served, Setup, Stream, sized};
+use tollgate_benches::sized;
+use tollgate_harness::{Driver, Lane, Served, Setup, Stream};
 use tollgate_policy::OrderPolicy;
 
 const CLASSES: u16 = 8;

@@ -10,7 +10,8 @@
 //! - `others_blocked`: only the last class has a candidate.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use tollgate_benches::{Draw, Driver, Lane, Setup, sized};
+use tollgate_benches::sized;
+use tollgate_harness::{Draw, Driver, Lane, Setup};
 
 const CLASSES: [u32; 4] = [1, 2, 8, 64];
 /// What the class that fast-forwarding serves costs, at quantum 1.

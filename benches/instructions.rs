@@ -31,9 +31,10 @@ use gungraun::prelude::*;
 use gungraun::{Callgrind, EntryPoint};
 use tollgate::{ByHand, Command, Core, Idle, ModelIndex, Nanos};
 use tollgate_arbiter::{Ticket, WorkerId};
-use tollgate_benches::machine::Cores;
-use tollgate_benches::pipeline::{Flow, Gate, Receiver, Rig, Submitter};
-use tollgate_benches::{Draw, Driver, Lane, SMOKE_VARIABLE, Served, Setup, Stream, sized};
+use tollgate_benches::{SMOKE_VARIABLE, sized};
+use tollgate_harness::machine::Cores;
+use tollgate_harness::pipeline::{Flow, Gate, Receiver, Rig, Submitter};
+use tollgate_harness::{Draw, Driver, Lane, Served, Setup, Stream};
 use tollgate_policy::OrderPolicy;
 
 /// Operations of a run; not `sized`, so that the divisor is always the same.

@@ -8,21 +8,15 @@
 
 use std::time::Instant;
 
-use tollgate::policy::OrderPolicy;
 use tollgate::{
-    ByHand, Clock, Command, Control, Core, Delivery, Done, EgressShard, Idle, IngressShard,
-    Journal, ManualClock, ModelIndex, Nanos, Request,
+    ByHand, Clock, Command, Control, Core, Delivery, Done, EgressShard, IngressShard, Journal,
+    ManualClock, ModelIndex, Nanos, Request,
 };
-use tollgate_benches::machine::{Cores, load_average, on_core};
-use tollgate_benches::pipeline::{BATCH, Gate, Rig};
-use tollgate_benches::{Summary, scaled};
+use tollgate_benches::scaled;
+use tollgate_harness::Summary;
+use tollgate_harness::machine::{Cores, load_average, on_core};
+use tollgate_harness::pipeline::{BATCH, Rig};
 
-const RIG: Rig = Rig {
-    order: OrderPolicy::Fcfs,
-    gate: Gate::Open,
-    ingress_shards: 1,
-    idle: Idle::Spin,
-};
 const ROUNDS: u64 = 101;
 /// Batches in one round.
 const BATCHES: u64 = 4_000;
@@ -49,7 +43,7 @@ impl Bench {
             mut ingress,
             mut egress,
             handles,
-        } = RIG
+        } = Rig::USUAL
             .builder(Cores::NOBODY)
             .clock(clock)
             .build_by_hand()

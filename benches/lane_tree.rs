@@ -7,7 +7,8 @@
 //! - `flip`: an endpoint becomes busy and free again, nothing is dispatched.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use tollgate_benches::{Draw, Driver, Lane, Setup, sized};
+use tollgate_benches::sized;
+use tollgate_harness::{Draw, Driver, Lane, Setup};
 
 const LANES: [u32; 5] = [10, 64, 256, 1_024, 10_000];
 

@@ -12,7 +12,8 @@ use std::process::ExitCode;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tollgate_arbiter::{Arbiter, Capacities, Options};
-use tollgate_benches::{Driver, Lane, Setup, Stream, sized};
+use tollgate_benches::sized;
+use tollgate_harness::{Driver, Lane, Setup, Stream};
 use tollgate_policy::OrderPolicy;
 
 #[global_allocator]

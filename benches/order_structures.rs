@@ -10,7 +10,8 @@
 //! - `edf`: random deadlines (which also keeps the deadline structure busy).
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use tollgate_benches::{Driver, Lane, Setup, Stream, sized};
+use tollgate_benches::sized;
+use tollgate_harness::{Driver, Lane, Setup, Stream};
 use tollgate_policy::OrderPolicy;
 
 const SIZES: [u32; 5] = [1 << 6, 1 << 10, 1 << 14, 1 << 16, 1 << 20];

@@ -16,18 +16,12 @@
 
 use std::time::Instant;
 
-use tollgate::policy::OrderPolicy;
-use tollgate::{ByHand, Clock, Core, Delivery, EgressShard, Idle, IngressShard, Nanos, Request};
-use tollgate_benches::machine::{Cores, load_average, on_core};
-use tollgate_benches::pipeline::{BATCH, Gate, Parts, Rig};
-use tollgate_benches::{Summary, scaled};
+use tollgate::{ByHand, Clock, Core, Delivery, EgressShard, IngressShard, Nanos, Request};
+use tollgate_benches::scaled;
+use tollgate_harness::Summary;
+use tollgate_harness::machine::{Cores, load_average, on_core};
+use tollgate_harness::pipeline::{Asks, BATCH, Parts, Rig};
 
-const RIG: Rig = Rig {
-    order: OrderPolicy::Fcfs,
-    gate: Gate::Open,
-    ingress_shards: 1,
-    idle: Idle::Spin,
-};
 /// Requests in flight in a whole life.
 const WINDOW: usize = 1_024;
 const LIVES: u64 = 500_000;
@@ -58,7 +52,7 @@ impl Bench {
             mut ingress,
             mut egress,
             ..
-        } = RIG
+        } = Rig::USUAL
             .builder(Cores::NOBODY)
             .clock(clock)
             .build_by_hand()
@@ -133,7 +127,7 @@ fn run() {
     let mut bench = Bench::new();
     let mut samples = [const { Vec::new() }; 6];
     for _ in 0..scaled(ROUNDS) {
-        let parts = Parts::by_hand(&RIG, true, scaled(LIVES), WINDOW);
+        let parts = Parts::by_hand(&Rig::USUAL, Asks::default(), true, scaled(LIVES), WINDOW);
         let round = [
             bench.hand_out(None),
             bench.hand_out(Some(Nanos(0))),

@@ -1,20 +1,8 @@
-//! What the benchmarks of Tollgate share: an arbiter with its slots, a stream of requests, an engine
-//! with a thread's worth of submitting and receiving, and what there is to know of the machine.
-//!
-//! The benchmarks use the public API alone. A question about one structure (a lane's order, the
-//! tree over lanes, the class pick) is asked through the whole arbiter, with a configuration in
-//! which nothing else varies: one lane of n entries, L lanes of one entry, C classes.
+//! What the benchmarks of Tollgate share: sizes, the tasks of an async runtime, and the baseline of
+//! instruction counts. All else is `tollgate-harness`.
 
-mod driver;
-pub mod machine;
-pub mod pipeline;
-mod stream;
-mod summary;
+pub mod baseline;
 pub mod tasks;
-
-pub use driver::{Driver, Lane, Served, Setup};
-pub use stream::{Draw, Stream};
-pub use summary::Summary;
 
 /// Set to anything, it makes benchmarks run once on tiny inputs, as continuous integration does.
 ///

@@ -12,7 +12,7 @@ use tollgate_arbiter::{
 };
 
 use super::{Load, rig};
-use crate::pipeline::{Asks, ENDPOINTS, workers};
+use tollgate_harness::pipeline::{Asks, ENDPOINTS, workers};
 
 /// Messages that the actor takes at one go.
 const BATCH: usize = 64;
@@ -113,7 +113,7 @@ async fn live(actor: mpsc::UnboundedSender<Message>, mut asks: Asks, lives: u64)
 /// If the arbiter cannot be built.
 #[must_use]
 pub fn by_actor(load: &Load) -> f64 {
-    let (runtime, asks) = (load.runtime(), Asks::new());
+    let (runtime, asks) = (load.runtime(), load.asks());
     let span = runtime.block_on(async {
         let (actor, messages) = mpsc::unbounded_channel();
         let acting = tokio::spawn(act(messages));

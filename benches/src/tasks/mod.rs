@@ -11,9 +11,9 @@ pub use actor::by_actor;
 pub use permits::by_permits;
 pub use raw::by_shards;
 
-use crate::pipeline::{Gate, Rig};
 use tollgate::Idle;
 use tollgate::policy::OrderPolicy;
+use tollgate_harness::pipeline::{Asks, Gate, Rig};
 
 /// How many lives, by how many tasks, on how many threads of the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,25 +24,42 @@ pub struct Load {
     pub tasks: usize,
     /// Threads of the runtime.
     pub threads: usize,
+    /// Whether each request names its endpoint, or leaves the choice.
+    pub is_pinned: bool,
 }
 
 impl Load {
     /// What each task does.
-    fn lives_each(&self) -> u64 {
+    #[must_use]
+    pub const fn lives_each(&self) -> u64 {
         self.lives / self.tasks as u64
     }
 
     /// How many lives end in a second if all take `span`.
+    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
-    fn rate(&self, span: Duration) -> f64 {
+    pub fn rate(&self, span: Duration) -> f64 {
         (self.lives_each() * self.tasks as u64) as f64 / span.as_secs_f64()
     }
 
-    fn runtime(&self) -> tokio::runtime::Runtime {
+    /// A runtime of so many threads.
+    ///
+    /// # Panics
+    /// If a thread cannot be had.
+    #[must_use]
+    pub fn runtime(&self) -> tokio::runtime::Runtime {
         tokio::runtime::Builder::new_multi_thread()
             .worker_threads(self.threads)
             .build()
             .expect("threads are there")
+    }
+
+    fn asks(&self) -> Asks {
+        if self.is_pinned {
+            Asks::default()
+        } else {
+            Asks::default().unpinned()
+        }
     }
 }
 

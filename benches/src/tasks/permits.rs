@@ -6,8 +6,8 @@ use std::time::Instant;
 use tollgate::Admission;
 
 use super::{Load, rig};
-use crate::machine::Cores;
-use crate::pipeline::Asks;
+use tollgate_harness::machine::Cores;
+use tollgate_harness::pipeline::Asks;
 
 async fn live(admission: Admission, mut asks: Asks, lives: u64) {
     for _ in 0..lives {
@@ -24,7 +24,7 @@ async fn live(admission: Admission, mut asks: Asks, lives: u64) {
 pub fn by_permits(load: &Load, cores: Cores) -> f64 {
     let built = rig(load.threads.max(2)).builder(cores).build_admission();
     let built = built.expect("the rig is valid");
-    let (runtime, asks) = (load.runtime(), Asks::new());
+    let (runtime, asks) = (load.runtime(), load.asks());
     let span = runtime.block_on(async {
         let begun = Instant::now();
         let task = |number| {

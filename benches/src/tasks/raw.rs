@@ -5,8 +5,7 @@ use std::time::Instant;
 use tollgate::{Built, Delivery};
 
 use super::{Load, rig};
-use crate::machine::{Cores, on_core};
-use crate::pipeline::Asks;
+use tollgate_harness::machine::{Cores, on_core};
 
 /// Lives a second: `try_submit`, `try_recv`, `complete`, one by one, as many in flight as there are tasks,
 /// by one thread.
@@ -22,7 +21,7 @@ pub fn by_shards(load: &Load, cores: Cores) -> f64 {
         mut egress,
         ..
     } = built.expect("the rig is valid");
-    let (mut ingress, mut egress, mut asks) = (ingress.remove(0), egress.remove(0), Asks::new());
+    let (mut ingress, mut egress, mut asks) = (ingress.remove(0), egress.remove(0), load.asks());
     let lives = load.lives_each() * load.tasks as u64;
     let span = on_core(cores.shards, move || {
         let begun = Instant::now();

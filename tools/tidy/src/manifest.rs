@@ -20,7 +20,7 @@ const INHERITED: [&str; 6] = [
 
 /// Which packages of the project each package may depend on, tests and benches included. Those
 /// that are not listed may depend on all.
-const DIRECTION: [(&str, &[&str]); 5] = [
+const DIRECTION: [(&str, &[&str]); 6] = [
     ("tollgate-policy", &[]),
     ("tollgate-arbiter", &["tollgate-policy"]),
     ("tollgate", &["tollgate-policy", "tollgate-arbiter"]),
@@ -29,6 +29,15 @@ const DIRECTION: [(&str, &[&str]); 5] = [
         &["tollgate-policy", "tollgate-arbiter", "tollgate-report"],
     ),
     ("tollgate-report", &[]),
+    (
+        "tollgate-harness",
+        &[
+            "tollgate-policy",
+            "tollgate-arbiter",
+            "tollgate",
+            "tollgate-report",
+        ],
+    ),
 ];
 
 /// One `key = value` of a manifest, with the section that it is in.

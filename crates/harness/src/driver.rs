@@ -10,7 +10,7 @@ use crate::Draw;
 
 /// The load in tokens above which an endpoint is busy: more than a benchmark's bookings add up to,
 /// so that only [`Driver::set_busy`] and worker events shut lanes.
-const BUSY_THRESHOLD: u64 = 1 << 62;
+const BUSY_THRESHOLD: u64 = 1 << 36;
 
 /// Nanoseconds between two submissions.
 const ARRIVAL_STEP: u64 = 1_000;

@@ -11,5 +11,4 @@ mod rig;
 
 pub use by_hand::Parts;
 pub use flow::{BATCH, Flow, Receiver, Submitter};
-pub(crate) use rig::{Asks, workers};
-pub use rig::{CoreLoad, ENDPOINTS, Gate, Rig};
+pub use rig::{Asks, CoreLoad, ENDPOINTS, Gate, Rig, SLOTS, workers};

@@ -18,12 +18,18 @@ pub struct Submitter {
 }
 
 impl Submitter {
-    /// For all of these shards, in turns.
+    /// For all of these shards, in turns; pinned requests.
     #[must_use]
     pub fn new(ingress: Vec<IngressShard<u64>>) -> Self {
+        Self::of(Asks::default(), ingress)
+    }
+
+    /// The same with other requests.
+    #[must_use]
+    pub const fn of(asks: Asks, ingress: Vec<IngressShard<u64>>) -> Self {
         Self {
             ingress,
-            asks: Asks::new(),
+            asks,
             last: 0,
         }
     }

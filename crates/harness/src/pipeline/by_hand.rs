@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tollgate::ByHand;
 
-use super::{Flow, Receiver, Rig, Submitter};
+use super::{Asks, Flow, Receiver, Rig, Submitter};
 use crate::machine::Cores;
 
 /// Nanoseconds of one life, by who spends them.
@@ -26,7 +26,7 @@ impl Parts {
     /// # Panics
     /// If the engine cannot be built, or something else than dispatches comes out.
     #[must_use]
-    pub fn by_hand(rig: &Rig, prefill: bool, lives: u64, window: usize) -> Self {
+    pub fn by_hand(rig: &Rig, asks: Asks, prefill: bool, lives: u64, window: usize) -> Self {
         let ByHand {
             mut core,
             handles,
@@ -38,7 +38,7 @@ impl Parts {
             .expect("the rig is valid");
         let clock = handles.clock();
         let receiver = Receiver::new(egress.remove(0), prefill);
-        let mut flow = Flow::new(Submitter::new(ingress), receiver);
+        let mut flow = Flow::new(Submitter::of(asks, ingress), receiver);
         let (mut spent, mut received) = ([Duration::ZERO; 3], 0);
         for _warm_then_timed in 0..2 {
             (spent, received) = ([Duration::ZERO; 3], 0);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollgate::placement::Placement;
-use tollgate::policy::{Bucket, ClassPolicy, OrderPolicy, Profile, ProfileSpec};
+use tollgate::policy::{Bucket, ClassPolicy, OrderPolicy, OverloadAction, Profile, ProfileSpec};
 use tollgate::stats::CoreSnapshot;
 use tollgate::{Builder, Endpoint, Engine, Idle, Request, Worker};
 
@@ -24,7 +24,7 @@ const RANKS: u32 = 8;
 const TOKENS_MIN: u32 = 64;
 const TOKENS_MAX: u32 = 4_159;
 /// Live requests.
-const SLOTS: usize = 1 << 14;
+pub const SLOTS: usize = 1 << 14;
 /// Records of every ring.
 const RING: usize = 1 << 10;
 
@@ -52,7 +52,15 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// The policy: 8 classes with quanta from 1,024 to 8,192.
+    /// In arrival order, never busy, one ingress shard, an arbiter that spins.
+    pub const USUAL: Self = Self {
+        order: OrderPolicy::Fcfs,
+        gate: Gate::Open,
+        ingress_shards: 1,
+        idle: Idle::Spin,
+    };
+
+    /// The policy: 8 classes with quanta from 1,024 to 8,192; requests wait for overloaded workers.
     ///
     /// # Panics
     /// Never: it is fixed.
@@ -74,6 +82,12 @@ impl Rig {
         let classes = (0..CLASSES).map(class).collect();
         Profile::build(ProfileSpec::new(FAMILIES[0], buckets, classes))
             .expect("the policy is valid")
+            .with_overload_action(OverloadAction::Hold)
+    }
+
+    /// What the classes are called, by index.
+    pub fn class_names() -> impl Iterator<Item = String> {
+        (0..CLASSES).map(|index| format!("class{index}"))
     }
 
     /// The engine's builder, all workers known.
@@ -96,7 +110,7 @@ impl Rig {
 }
 
 /// All workers.
-pub(crate) fn workers() -> impl Iterator<Item = Worker> {
+pub fn workers() -> impl Iterator<Item = Worker> {
     (0..WORKERS).map(|id| Worker {
         ranks: RANKS,
         ..Worker::new(id)
@@ -106,9 +120,10 @@ pub(crate) fn workers() -> impl Iterator<Item = Worker> {
 /// Requests drawn beforehand: class, endpoint and cost uniform, each pinned to its endpoint. Clones share
 /// the table.
 #[derive(Clone, Debug)]
-pub(crate) struct Asks {
+pub struct Asks {
     table: Arc<[Ask]>,
     next: usize,
+    pinned: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -118,8 +133,9 @@ struct Ask {
     tokens: u32,
 }
 
-impl Asks {
-    pub(crate) fn new() -> Self {
+impl Default for Asks {
+    /// Those of a fixed stream, from its beginning.
+    fn default() -> Self {
         let mut stream = Stream::new(TOKENS_MAX + 1 - TOKENS_MIN, 0, 0);
         let mut ask = || {
             let draw = stream.draw();
@@ -134,25 +150,39 @@ impl Asks {
         Self {
             table: (0..Stream::LEN).map(|_| ask()).collect(),
             next: 0,
+            pinned: true,
+        }
+    }
+}
+
+impl Asks {
+    /// The same requests, for whichever endpoint the engine chooses.
+    #[must_use]
+    pub fn unpinned(self) -> Self {
+        Self {
+            pinned: false,
+            ..self
         }
     }
 
     /// The same requests from another one on: far from those of other numbers.
-    pub(crate) fn from(&self, number: usize) -> Self {
+    #[must_use]
+    pub fn from(&self, number: usize) -> Self {
         Self {
             table: Arc::clone(&self.table),
             next: number * 1_009,
+            pinned: self.pinned,
         }
     }
 
     /// The next one, with a payload.
     #[inline]
-    pub(crate) fn ask<P>(&mut self, payload: P) -> Request<'static, P> {
+    pub fn ask<P>(&mut self, payload: P) -> Request<'static, P> {
         let ask = self.table[self.next % Stream::LEN];
         self.next += 1;
         Request {
             family: Some(ask.family),
-            pin: Some(ask.pin),
+            pin: self.pinned.then_some(ask.pin),
             ..Request::new(ask.tokens, payload)
         }
     }
@@ -165,8 +195,6 @@ pub struct CoreLoad {
     pub busy: f64,
     /// Dispatches of a turn, on average over all turns that did something or not.
     pub dispatches_a_turn: f64,
-    /// How often it went to sleep.
-    pub parks: u64,
 }
 
 impl CoreLoad {
@@ -183,7 +211,6 @@ impl CoreLoad {
         Self {
             busy: busy / (busy + idle).max(1.0),
             dispatches_a_turn: (later.dispatches - earlier.dispatches) as f64 / turns.max(1.0),
-            parks: later.parks - earlier.parks,
         }
     }
 }
