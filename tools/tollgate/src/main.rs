@@ -1,5 +1,6 @@
 //! The `tollgate` tool: one file per subcommand.
 
+mod bench;
 mod check;
 mod demo;
 mod policy_file;
@@ -38,6 +39,7 @@ enum Command {
     Check(check::CheckArgs),
     Scenario(scenario::ScenarioArgs),
     Replay(replay::ReplayArgs),
+    Bench(bench::BenchArgs),
     Report(report::ReportArgs),
 }
 
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Scenario(args) => scenario::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Report(args) => report::run(&args),
     };
     done.unwrap_or_else(|error| {
@@ -78,4 +81,20 @@ fn print(text: &str) -> anyhow::Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// The command as it was given, to be given again; words that a shell would take apart are quoted.
+fn command_line() -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/:+@%".contains(c);
+    let quoted = |word: String| {
+        if !word.is_empty() && word.chars().all(is_plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    let words = std::env::args_os().skip(1);
+    let words = words.map(|word| quoted(word.to_string_lossy().into_owned()));
+    let words: Vec<String> = words.collect();
+    format!("tollgate {}", words.join(" "))
 }

@@ -1,5 +1,6 @@
 //! The tool from outside: what it prints, where, and its exit status.
 
+mod bench;
 mod cases;
 mod demo;
 mod journal;
