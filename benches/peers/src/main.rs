@@ -7,6 +7,7 @@
 //! | `groups` | speed: the incumbent's own six benchmark groups, 27 cells | never |
 //! | `wspt` | speed: random WSPT keys under a standing backlog | never |
 //! | `scheduler` | speed: a request's whole way, with 64 to 4,096 endpoints | never |
+//! | `alternatives` | speed: what routers use instead, and what each of it decides | never |
 //! | `order` | behaviour: `arbitration: page` dispatches in the incumbent's order | an order differs |
 //! | `faults` | behaviour: shares that break there and hold here | one of ours does not hold |
 //!
@@ -14,6 +15,7 @@
 //! ours; both sides alternate repetition by repetition, so that what disturbs the machine disturbs
 //! both.
 
+mod alternatives;
 mod faults;
 mod groups;
 mod incumbent;
@@ -29,7 +31,7 @@ use std::process::ExitCode;
 
 use measure::print_load_average;
 
-const USAGE: &str = "usage: peers [groups|wspt|scheduler|order|faults|all].. [--quick]\n\
+const USAGE: &str = "usage: peers [groups|wspt|scheduler|alternatives|order|faults|all].. [--quick]\n\
     without a part: all; --quick: few repetitions, to see that everything runs";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,17 +39,19 @@ enum Part {
     Groups,
     Wspt,
     Scheduler,
+    Alternatives,
     Order,
     Faults,
 }
 
 impl Part {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Faults,
         Self::Order,
         Self::Groups,
         Self::Wspt,
         Self::Scheduler,
+        Self::Alternatives,
     ];
 
     fn run(self, quick: bool) -> ExitCode {
@@ -55,6 +59,7 @@ impl Part {
             Self::Groups => groups::run(quick),
             Self::Wspt => wspt::run(quick),
             Self::Scheduler => scheduler::run(quick),
+            Self::Alternatives => alternatives::run(quick),
             Self::Order => return order::run(quick),
             Self::Faults => return faults::run(),
         }
@@ -72,6 +77,7 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<(Vec<Part>, bool), S
             "groups" => parts.push(Part::Groups),
             "wspt" => parts.push(Part::Wspt),
             "scheduler" => parts.push(Part::Scheduler),
+            "alternatives" => parts.push(Part::Alternatives),
             "order" => parts.push(Part::Order),
             "faults" => parts.push(Part::Faults),
             "all" => parts.extend(Part::ALL),

@@ -51,7 +51,7 @@ impl WorkerConfigLike for Config {
     }
 }
 
-pub(super) struct Local {
+pub(crate) struct Local {
     runtime: Runtime,
     scheduler: LocalScheduler<NoopSequencePublisher, Config>,
     /// Told of no change; the scheduler ends without it.
@@ -146,7 +146,7 @@ impl Scheduler for Local {
             router_config_override: None,
             priority_jump: 0.0,
             strict_priority: 0,
-            policy_class: None,
+            policy_class: ask.class.map(|class| format!("family{class}")),
             session_context: None,
             overlap,
             kv_transfer_candidates: None,

@@ -18,6 +18,8 @@
 mod incumbent;
 mod ours;
 
+pub(crate) use incumbent::Local;
+
 use std::collections::VecDeque;
 
 use crate::measure::{Summary, interleave, print_head, print_row, time};
@@ -36,7 +38,7 @@ const SIZES: [(u32, usize); 3] = [(64, 512), (512, 128), (4_096, 32)];
 const OUR_STEPS: usize = 8_192;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Arm {
+pub(crate) enum Arm {
     Open,
     Gated,
     Hints,
@@ -44,9 +46,11 @@ enum Arm {
 
 /// What a scheduler is built for.
 #[derive(Clone, Copy, Debug)]
-struct Plan {
-    arm: Arm,
-    endpoints: u32,
+pub(crate) struct Plan {
+    pub(crate) arm: Arm,
+    pub(crate) endpoints: u32,
+    /// Classes of quanta 4,096, each the one of its family.
+    pub(crate) classes: u32,
 }
 
 impl Plan {
@@ -56,12 +60,16 @@ impl Plan {
             Arm::Open => "",
             Arm::Gated | Arm::Hints => "\n    prefill_busy_threshold: 4611686018427387904",
         };
-        format!(
-            "default_policy_family: chat\n\
+        let head = "default_policy_family: family0\n\
              uncached_isl_buckets:\n  - min_tokens: 0\n    bucket: all\n\
-             policy_classes:\n  - name: chat\n    policy_family: chat\n    cache_bucket: all\n    \
-             queue_policy: fcfs\n    quantum: 4096{threshold}\n"
-        )
+             policy_classes:\n";
+        let class = |index: u32| {
+            format!(
+                "  - name: class{index}\n    policy_family: family{index}\n    cache_bucket: all\n    \
+                 queue_policy: fcfs\n    quantum: 4096{threshold}\n"
+            )
+        };
+        (0..self.classes).fold(head.to_owned(), |text, index| text + &class(index))
     }
 
     /// Blocks that an active request adds to an endpoint's cost.
@@ -75,11 +83,13 @@ impl Plan {
 
 /// One request, as both sides are told of it.
 #[derive(Clone, Debug)]
-struct Ask {
-    id: u64,
-    tokens: u32,
+pub(crate) struct Ask {
+    pub(crate) id: u64,
+    /// The class; `None` for the default one.
+    pub(crate) class: Option<u32>,
+    pub(crate) tokens: u32,
     /// Endpoints and the tokens that they hold, in whole blocks.
-    hints: Vec<(u32, u32)>,
+    pub(crate) hints: Vec<(u32, u32)>,
 }
 
 #[derive(Clone, Debug)]
@@ -115,6 +125,7 @@ impl Asks {
         };
         Ask {
             id,
+            class: None,
             tokens: blocks * BLOCK_TOKENS,
             hints: (0..hints).map(hint).collect(),
         }
@@ -126,7 +137,7 @@ impl Asks {
 }
 
 /// One side of the comparison.
-trait Scheduler: Sized {
+pub(crate) trait Scheduler: Sized {
     /// A request in the words of this side.
     type Request;
     /// A request that is booked.
@@ -205,7 +216,11 @@ pub(crate) fn run(quick: bool) {
     );
     for arm in [Arm::Open, Arm::Gated, Arm::Hints] {
         for &(endpoints, steps) in sizes {
-            let plan = Plan { arm, endpoints };
+            let plan = Plan {
+                arm,
+                endpoints,
+                classes: 1,
+            };
             let summaries = compare(plan, repetitions, steps);
             let name = format!("{arm:?}, {endpoints}").to_lowercase();
             print_row(&format!("{name}, arbiter"), &summaries[0], &summaries[1]);
@@ -216,7 +231,7 @@ pub(crate) fn run(quick: bool) {
 
 /// The incumbent, the arbiter, and the engine.
 fn compare(plan: Plan, repetitions: usize, steps: usize) -> Vec<Summary> {
-    let mut incumbent = Standing::<incumbent::Local>::new(plan, steps);
+    let mut incumbent = Standing::<Local>::new(plan, steps);
     let mut arbiter = Standing::<ours::Direct>::new(plan, OUR_STEPS);
     let mut engine = Standing::<ours::Turned>::new(plan, OUR_STEPS);
     interleave(
@@ -236,7 +251,11 @@ mod tests {
     #[test]
     fn every_arm_runs_on_both_sides() {
         for arm in [Arm::Open, Arm::Gated, Arm::Hints] {
-            let plan = Plan { arm, endpoints: 64 };
+            let plan = Plan {
+                arm,
+                endpoints: 64,
+                classes: 1,
+            };
             let summaries = compare(plan, 1, 8);
             assert!(summaries.iter().all(|summary| summary.minimum > 0.0));
         }
