@@ -29,11 +29,11 @@ use std::hint::black_box;
 
 use gungraun::prelude::*;
 use gungraun::{Callgrind, EntryPoint};
-use tollgate::{ByHand, Command, Core, Idle, ModelIndex, Nanos};
+use tollgate::{ByHand, Command, Core, ModelIndex, Nanos};
 use tollgate_arbiter::{Ticket, WorkerId};
 use tollgate_benches::{SMOKE_VARIABLE, sized};
 use tollgate_harness::machine::Cores;
-use tollgate_harness::pipeline::{Flow, Gate, Receiver, Rig, Submitter};
+use tollgate_harness::pipeline::{Flow, Receiver, Rig, Submitter};
 use tollgate_harness::{Draw, Driver, Lane, Served, Setup, Stream};
 use tollgate_policy::OrderPolicy;
 
@@ -254,13 +254,7 @@ fn flip_one_endpoint(mut driver: Driver) -> Driver {
 
 /// An engine by hand, warm, and whether it captures a journal.
 fn engine(captures: bool) -> (Core<u64>, Flow) {
-    let rig = Rig {
-        order: OrderPolicy::Fcfs,
-        gate: Gate::Open,
-        ingress_shards: 1,
-        idle: Idle::Spin,
-    };
-    let built = rig.builder(Cores::NOBODY).build_by_hand::<u64>();
+    let built = Rig::USUAL.builder(Cores::NOBODY).build_by_hand::<u64>();
     let ByHand {
         mut core,
         handles,
