@@ -160,6 +160,77 @@ fn a_run_that_was_interrupted_goes_on_after_the_last_whole_suite() {
     assert_eq!(report["suites"][1]["name"], "soak");
 }
 
+/// One arm that takes a moment.
+const ONE_ARM: [&str; 8] = [
+    "--suite",
+    "arbiter",
+    "--filter",
+    "/step/",
+    "--lanes",
+    "1",
+    "--waiting",
+    "1",
+];
+
+#[test]
+fn what_another_command_has_left_is_measured_again_and_that_is_said() {
+    let files = Files::new();
+    let first = bench(&files, &[&ONE_ARM[..], &["--out", "out"]].concat());
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    std::fs::create_dir(files.path().join("out/unfinished")).expect("the run is over");
+    let left = std::fs::read(files.path().join("out/report.json")).expect("it was written");
+    files.write("out/unfinished/arbiter.json", left);
+    let other = [&ONE_ARM[..], &["--classes", "2", "--out", "out"]].concat();
+    let told = bench(&files, &other);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let wanted = "suite arbiter: measured again";
+    assert!(told.stderr.contains(wanted), "{}", told.stderr);
+    assert!(told.stdout.contains("step/fcfs/c2/"), "{}", told.stdout);
+}
+
+#[test]
+fn a_second_run_into_the_same_directory_is_refused() {
+    let files = Files::new();
+    std::fs::create_dir_all(files.path().join("out/unfinished")).expect("a directory");
+    let lock = std::fs::File::create(files.path().join("out/unfinished/lock")).expect("a file");
+    lock.lock().expect("nobody else has it");
+    let told = bench(&files, &[&ONE_ARM[..], &["--out", "out"]].concat());
+    assert_eq!(told.code, Some(2), "{}", told.stderr);
+    assert!(
+        told.stderr.contains("another run writes there"),
+        "{}",
+        told.stderr
+    );
+}
+
+#[test]
+fn a_value_given_twice_is_one_arm_and_two_runs_of_one_command_can_be_merged() {
+    let files = Files::new();
+    let twice = [&ONE_ARM[..], &["--classes", "3,3", "--out", "twice"]].concat();
+    let told = bench(&files, &twice);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let latency = [
+        "--suite",
+        "latency",
+        "--filter",
+        "poisson/10%",
+        "--load",
+        "0.1",
+        "--out",
+    ];
+    for directory in ["one", "two"] {
+        let told = bench(&files, &[&latency[..], &[directory]].concat());
+        assert_eq!(told.code, Some(0), "{}", told.stderr);
+    }
+    let read = |arguments: &[&str]| run(files.path(), arguments, b"");
+    let told = read(&["report", "twice/report.json"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert_eq!(told.stdout.matches("step/fcfs/c3/").count(), 1);
+    // Each has measured a peak of its own.
+    let told = read(&["report", "one/report.json", "two/report.json"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+}
+
 #[test]
 fn what_cannot_be_measured_is_bad_usage() {
     let files = Files::new();
