@@ -146,8 +146,12 @@ fn a_shard_that_never_submits_does_not_hold_up_a_stop() {
     let built = small(one_at_a_time())
         .ingress_shards(2)
         .worker(Worker::new(1));
+    // An engine whose egress shards are gone ends by itself.
     let Built {
-        engine, ingress, ..
+        engine,
+        ingress,
+        egress,
+        ..
     } = built.build::<u32>().expect("it is valid");
     let begun = Instant::now();
     engine.control().stop(Duration::ZERO).expect("it runs");
@@ -157,5 +161,5 @@ fn a_shard_that_never_submits_does_not_hold_up_a_stop() {
         "{:?}",
         begun.elapsed()
     );
-    drop(ingress);
+    drop((ingress, egress));
 }
