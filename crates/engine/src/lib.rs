@@ -89,8 +89,8 @@ mod worker;
 
 pub use tollgate_arbiter::{
     ClassIndex, ClassState, CostSnapshot, Endpoint, EndpointIndex, EndpointState, EntryState,
-    FailReason, Full, HeadState, Hint, LaneState, LimitKind, Nanos, Outcome, OwnSelector,
-    Rejection, Resource, State, WorkerError, WorkerId, selector,
+    FailReason, Full, HINTS_MAX, HeadState, Hint, LaneState, LimitKind, Nanos, Outcome,
+    OwnSelector, Rejection, Resource, State, WorkerError, WorkerId, selector,
 };
 /// Policies: reading, checking and building them.
 pub use tollgate_policy as policy;

@@ -148,6 +148,18 @@ impl PolicyFile {
     }
 }
 
+/// What holds where there is no file (S3.5): the synthetic class for every model.
+impl Default for PolicyFile {
+    fn default() -> Self {
+        Self {
+            root: None,
+            models: Vec::new(),
+            synthetic: Profile::synthetic(None),
+            warnings: Vec::new(),
+        }
+    }
+}
+
 /// The contents of a text, or none if there is nothing in it or its syntax is broken.
 fn read(text: &str, report: &mut Report) -> Option<Contents> {
     let node = yaml::parse(text, report);
