@@ -28,7 +28,7 @@ impl Observer for Recorder {
         });
     }
 
-    fn begun(&mut self, batch: &Batch<'_, '_>, live: &[Live<'_>], _: Nanos) {
+    fn begun(&mut self, batch: &Batch<'_, &[u64]>, live: &[Live<'_>], _: Nanos) {
         for running in batch.requests {
             let number = live[running.job.request as usize].number;
             let place = usize::try_from(number).expect("it was recorded");

@@ -75,7 +75,7 @@ pub trait Observer {
         let _ = (request, outcome, now);
     }
     /// A worker begins to compute prompts; a job's number is its request's place in `live`.
-    fn begun(&mut self, batch: &Batch<'_, '_>, live: &[Live<'_>], now: Nanos) {
+    fn begun(&mut self, batch: &Batch<'_, &[u64]>, live: &[Live<'_>], now: Nanos) {
         let _ = (batch, live, now);
     }
     /// The first token is out.
@@ -186,7 +186,7 @@ struct Run<'a, 'o, I: Iterator<Item = Arrival<'a>>, O> {
     arrived: u64,
     arbiter: Arbiter<u32>,
     slots: SlotPool,
-    pool: Pool<'a>,
+    pool: Pool<&'a [u64]>,
     observer: &'o mut O,
     /// By slot, which is the payload and the number of its job.
     live: Vec<Live<'a>>,

@@ -312,7 +312,7 @@ impl Observer for Tally {
         }
     }
 
-    fn begun(&mut self, batch: &Batch<'_, '_>, live: &[Live<'_>], now: Nanos) {
+    fn begun(&mut self, batch: &Batch<'_, &[u64]>, live: &[Live<'_>], now: Nanos) {
         let worker = &mut self.workers[batch.worker];
         if worker.running == 0 {
             worker.busy_since = now;

@@ -21,6 +21,7 @@
 //! 6. The cache remembers the [`WorkerModel::cache_blocks`] blocks of 512 prompt tokens that were used
 //!    last. What is found there is the longest beginning of a prompt, less than all of it: the last
 //!    token is always computed. A request whose trace names no blocks finds what the trace says.
+//! 7. A request that is cancelled ([`Pool::cancel`]) leaves at once, and its room is free from then on.
 //!
 //! All times are whole nanoseconds computed with integers, so equal input gives equal output on
 //! every machine. What is deliberately absent: preemption, blocks that are held while they are in use,

@@ -10,24 +10,30 @@ use super::WorkerModel;
 use super::cache::PrefixCache;
 use crate::trace::BLOCK_TOKENS;
 
-/// A request on a worker.
+/// A request on a worker. `B` holds the names of its prompt's blocks: a slice of a trace, or blocks of
+/// its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Job<'a> {
-    /// The caller's number for it; comes back in every [`Step`].
+pub struct Job<B> {
+    /// The caller's number for it; comes back in every [`Step`]. No two jobs that are in a pool at one
+    /// time have the same.
     pub request: u32,
     /// Prompt tokens.
     pub prompt_tokens: u32,
     /// Prompt tokens that it finds cached, if it has no `blocks`.
     pub cached_tokens: u32,
     /// The names of its prompt's blocks; empty where they are not known.
-    pub blocks: &'a [u64],
+    pub blocks: B,
     /// Tokens to generate; the first comes with the prefill.
     pub output_tokens: u32,
 }
 
-impl Job<'_> {
+impl<B> Job<B> {
     fn kv_tokens(&self) -> u64 {
         u64::from(self.prompt_tokens) + u64::from(self.output_tokens)
+    }
+
+    const fn new_tokens(&self, found_tokens: u32) -> u32 {
+        self.prompt_tokens.saturating_sub(found_tokens)
     }
 }
 
@@ -48,30 +54,30 @@ pub enum Step {
 
 /// A request in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Running<'a> {
+pub struct Running<B> {
     /// The request.
-    pub job: Job<'a>,
+    pub job: Job<B>,
     /// How many of its prompt tokens were found in the cache.
     pub found_tokens: u32,
 }
 
-impl Running<'_> {
+impl<B> Running<B> {
     /// How many of its prompt tokens are computed.
     #[must_use]
     pub const fn new_tokens(&self) -> u32 {
-        self.job.prompt_tokens.saturating_sub(self.found_tokens)
+        self.job.new_tokens(self.found_tokens)
     }
 }
 
 /// A prefill that begins.
 #[derive(Clone, Copy, Debug)]
-pub struct Batch<'a, 'b> {
+pub struct Batch<'b, B> {
     /// The worker's number.
     pub worker: usize,
     /// When it ends.
     pub ends: Nanos,
     /// Its requests.
-    pub requests: &'b [Running<'a>],
+    pub requests: &'b [Running<B>],
 }
 
 /// A fixed number of equal workers, numbered from 0.
@@ -80,9 +86,9 @@ pub struct Batch<'a, 'b> {
 /// moves the time there, takes every [`Pool::step`], hands over new jobs, and lets idle workers
 /// begin with [`Pool::start`].
 #[derive(Debug)]
-pub struct Pool<'a> {
+pub struct Pool<B> {
     model: WorkerModel,
-    workers: Vec<Worker<'a>>,
+    workers: Vec<Worker<B>>,
     /// What is to come. Of one moment in the order in which it was scheduled.
     due: BinaryHeap<Reverse<Due>>,
     scheduled: u64,
@@ -107,17 +113,17 @@ enum What {
 }
 
 #[derive(Debug)]
-struct Worker<'a> {
-    waiting: VecDeque<Job<'a>>,
+struct Worker<B> {
+    waiting: VecDeque<Job<B>>,
     running: usize,
     kv_tokens: u64,
     prefill_ends: Nanos,
     /// The requests of the prefill under way.
-    batch: Vec<Running<'a>>,
+    batch: Vec<Running<B>>,
     cache: Option<PrefixCache>,
 }
 
-impl<'a> Pool<'a> {
+impl<B: AsRef<[u64]>> Pool<B> {
     /// `workers` idle workers.
     #[must_use]
     pub fn new(model: WorkerModel, workers: usize) -> Self {
@@ -160,9 +166,7 @@ impl<'a> Pool<'a> {
             match due.what {
                 What::PrefillDone => self.end_prefill(due.worker, due.at),
                 What::Complete { request, kv_tokens } => {
-                    let worker = &mut self.workers[due.worker];
-                    worker.running -= 1;
-                    worker.kv_tokens -= kv_tokens;
+                    self.workers[due.worker].free(kv_tokens);
                     return Some(Step::Complete { request });
                 }
             }
@@ -173,9 +177,44 @@ impl<'a> Pool<'a> {
     ///
     /// # Panics
     /// If there is no such worker.
-    pub fn hand_over(&mut self, worker: usize, job: Job<'a>) {
+    pub fn hand_over(&mut self, worker: usize, job: Job<B>) {
         self.workers[worker].waiting.push_back(job);
         self.touched.push(worker);
+    }
+
+    /// Takes a job out of the pool, wherever it is; whether it was there.
+    ///
+    /// One that waits is gone. One that runs frees its sequence and its tokens at once, for whoever
+    /// [`Pool::start`] lets in next. If it is in a prefill, that takes as long as it would have taken, and
+    /// the job's blocks are not cached. No step of the job is reported any more.
+    ///
+    /// # Complexity
+    /// Linear in the jobs of the pool.
+    pub fn cancel(&mut self, request: u32) -> bool {
+        let mut workers = self.workers.iter_mut();
+        if let Some(worker) = workers.position(|worker| worker.withdraw(request)) {
+            self.touched.push(worker);
+            return true;
+        }
+        let mut decoding = None;
+        self.due.retain(|Reverse(due)| match due.what {
+            What::Complete {
+                request: other,
+                kv_tokens,
+            } if other == request => {
+                decoding = Some((due.worker, kv_tokens));
+                false
+            }
+            _ => true,
+        });
+        let Some((worker, kv_tokens)) = decoding else {
+            return false;
+        };
+        self.workers[worker].free(kv_tokens);
+        self.touched.push(worker);
+        self.steps
+            .retain(|step| *step != Step::PrefillDone { request });
+        true
     }
 
     /// How many prompt tokens a worker would find in its cache now.
@@ -202,7 +241,7 @@ impl<'a> Pool<'a> {
     }
 
     /// Lets every worker that is in no prefill and has work and room for it begin a batch.
-    pub fn start(&mut self, now: Nanos, begun: &mut impl FnMut(Batch<'a, '_>)) {
+    pub fn start(&mut self, now: Nanos, begun: &mut impl FnMut(Batch<'_, B>)) {
         let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable();
         touched.dedup();
@@ -213,7 +252,7 @@ impl<'a> Pool<'a> {
         self.touched = touched;
     }
 
-    fn start_batch(&mut self, index: usize, now: Nanos, begun: &mut impl FnMut(Batch<'a, '_>)) {
+    fn start_batch(&mut self, index: usize, now: Nanos, begun: &mut impl FnMut(Batch<'_, B>)) {
         let worker = &mut self.workers[index];
         if worker.prefill_ends > now {
             return;
@@ -239,7 +278,7 @@ impl<'a> Pool<'a> {
         if let Some(cache) = &mut worker.cache {
             batch
                 .iter()
-                .for_each(|running| cache.insert(running.job.blocks));
+                .for_each(|running| cache.insert(running.job.blocks.as_ref()));
         }
         for Running { job, .. } in batch.drain(..) {
             self.steps.push_back(Step::PrefillDone {
@@ -266,34 +305,58 @@ impl<'a> Pool<'a> {
     }
 }
 
-impl Worker<'_> {
+impl<B: AsRef<[u64]>> Worker<B> {
     /// Moves what there is room for into the batch; its new tokens.
     fn take_batch(&mut self, model: &WorkerModel) -> u64 {
         let sequences = usize::try_from(model.sequences.max(1)).unwrap_or(usize::MAX);
         let mut new_tokens: u64 = 0;
-        while let Some(&job) = self.waiting.front() {
+        while let Some(job) = self.waiting.front() {
             let kv_tokens = self.kv_tokens.saturating_add(job.kv_tokens());
             let has_room = model.kv_tokens.is_none_or(|room| kv_tokens <= room);
             if self.running == sequences || !has_room && self.running > 0 {
                 break;
             }
+            let blocks = job.blocks.as_ref();
             let found_tokens = match &mut self.cache {
-                _ if job.blocks.is_empty() => job.cached_tokens.min(job.prompt_tokens),
-                Some(cache) => found(job.prompt_tokens, cache.use_hits(job.blocks)),
+                _ if blocks.is_empty() => job.cached_tokens.min(job.prompt_tokens),
+                Some(cache) => found(job.prompt_tokens, cache.use_hits(blocks)),
                 None => 0,
             };
-            let running = Running { job, found_tokens };
-            let sum = new_tokens.saturating_add(running.new_tokens().into());
+            let sum = new_tokens.saturating_add(job.new_tokens(found_tokens).into());
             if sum > model.max_batched_tokens && !self.batch.is_empty() {
                 break;
             }
+            let job = self.waiting.pop_front().expect("it was looked at");
             new_tokens = sum;
             self.running += 1;
             self.kv_tokens = kv_tokens;
-            self.batch.push(running);
-            self.waiting.pop_front();
+            self.batch.push(Running { job, found_tokens });
         }
         new_tokens
+    }
+}
+
+impl<B> Worker<B> {
+    /// Takes a job out that waits or is in the prefill under way; whether there was one.
+    fn withdraw(&mut self, request: u32) -> bool {
+        let waits = |job: &Job<B>| job.request == request;
+        if let Some(place) = self.waiting.iter().position(waits) {
+            self.waiting.remove(place);
+            return true;
+        }
+        let runs = |running: &Running<B>| running.job.request == request;
+        let Some(place) = self.batch.iter().position(runs) else {
+            return false;
+        };
+        let Running { job, .. } = self.batch.remove(place);
+        self.free(job.kv_tokens());
+        true
+    }
+
+    /// A sequence of so many tokens is over.
+    fn free(&mut self, kv_tokens: u64) {
+        self.running -= 1;
+        self.kv_tokens -= kv_tokens;
     }
 }
 

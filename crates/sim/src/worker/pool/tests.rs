@@ -19,7 +19,7 @@ fn model(sequences: u32) -> WorkerModel {
     }
 }
 
-fn job(request: u32, output_tokens: u32) -> Job<'static> {
+fn job(request: u32, output_tokens: u32) -> Job<&'static [u64]> {
     Job {
         request,
         prompt_tokens: 100,
@@ -30,9 +30,14 @@ fn job(request: u32, output_tokens: u32) -> Job<'static> {
 }
 
 /// Runs until nothing happens any more: (milliseconds, step).
-fn run(pool: &mut Pool<'_>) -> Vec<(u64, Step)> {
+fn run(pool: &mut Pool<&[u64]>) -> Vec<(u64, Step)> {
+    run_from(pool, 0)
+}
+
+/// The same from a millisecond on.
+fn run_from(pool: &mut Pool<&[u64]>, millis: u64) -> Vec<(u64, Step)> {
     let mut seen = Vec::new();
-    pool.start(Nanos(0), &mut |_| {});
+    pool.start(Nanos::from_millis(millis), &mut |_| {});
     while let Some(now) = pool.next_at() {
         while let Some(step) = pool.step(now) {
             seen.push((now.0 / 1_000_000, step));
@@ -122,7 +127,7 @@ fn by_token(max_batched_tokens: u64) -> WorkerModel {
     }
 }
 
-fn ends(pool: &mut Pool<'_>) -> Vec<(u64, u32)> {
+fn ends(pool: &mut Pool<&[u64]>) -> Vec<(u64, u32)> {
     let complete = |(at, step)| match step {
         Step::Complete { request } => Some((at, request)),
         Step::PrefillDone { .. } => None,
@@ -197,4 +202,131 @@ fn what_a_prompt_begins_with_is_computed_once() {
         began = Some(batch.requests[0].new_tokens());
     });
     assert_eq!(began, Some(512));
+}
+
+fn completed(request: u32) -> [Step; 2] {
+    [Step::PrefillDone { request }, Step::Complete { request }]
+}
+
+#[test]
+fn a_waiting_job_that_is_cancelled_is_never_begun() {
+    let mut pool = Pool::new(model(1), 1);
+    for request in 0..3 {
+        pool.hand_over(0, job(request, 1));
+    }
+    assert!(pool.cancel(1));
+    assert!(!pool.cancel(1), "it is gone");
+    let [first, last] = [completed(0), completed(2)];
+    let expected = [
+        (80, first[0]),
+        (80, first[1]),
+        (160, last[0]),
+        (160, last[1]),
+    ];
+    assert_eq!(run(&mut pool), expected);
+}
+
+#[test]
+fn a_job_cancelled_in_its_prefill_frees_its_sequence_but_not_the_worker() {
+    let mut pool = Pool::new(model(2), 1);
+    for request in 0..3 {
+        pool.hand_over(0, job(request, 2));
+    }
+    pool.start(Nanos(0), &mut |_| {});
+    assert!(pool.cancel(0));
+    // The prefill lasts to 80 ms; the third one needs not wait until the second is over at 100 ms.
+    let [second, third] = [completed(1), completed(2)];
+    let expected = [
+        (80, second[0]),
+        (100, second[1]),
+        (160, third[0]),
+        (180, third[1]),
+    ];
+    assert_eq!(run_from(&mut pool, 40), expected);
+}
+
+#[test]
+fn a_prefill_whose_only_job_is_cancelled_reports_nothing() {
+    let mut pool = Pool::new(model(1), 1);
+    pool.hand_over(0, job(0, 2));
+    pool.start(Nanos(0), &mut |_| {});
+    assert!(pool.cancel(0));
+    pool.hand_over(0, job(1, 1));
+    let [first, last] = completed(1);
+    assert_eq!(run_from(&mut pool, 40), [(160, first), (160, last)]);
+}
+
+#[test]
+fn a_decoding_job_that_is_cancelled_makes_room_at_once() {
+    let limited = WorkerModel {
+        kv_tokens: Some(250),
+        ..model(16)
+    };
+    let mut pool = Pool::new(limited, 1);
+    pool.hand_over(0, job(0, 100)); // 200 tokens, to 2,060 ms.
+    pool.hand_over(0, job(1, 1)); // 101 tokens: no room beside it.
+    pool.start(Nanos(0), &mut |_| {});
+    let begun = Nanos::from_millis(80);
+    assert_eq!(pool.step(begun), Some(Step::PrefillDone { request: 0 }));
+    assert_eq!(pool.step(begun), None);
+    pool.start(begun, &mut |_| {});
+    assert!(pool.cancel(0));
+    let [first, last] = completed(1);
+    assert_eq!(run_from(&mut pool, 100), [(180, first), (180, last)]);
+    assert_eq!(pool.next_at(), None);
+    assert!(!pool.cancel(0) && !pool.cancel(1), "both are over");
+}
+
+#[test]
+fn a_step_that_was_not_taken_yet_goes_with_its_job() {
+    let mut pool = Pool::new(model(2), 1);
+    pool.hand_over(0, job(0, 2));
+    pool.hand_over(0, job(1, 2));
+    pool.start(Nanos(0), &mut |_| {});
+    let begun = Nanos::from_millis(80);
+    assert_eq!(pool.step(begun), Some(Step::PrefillDone { request: 0 }));
+    assert!(
+        pool.cancel(1),
+        "its first token is out, but nobody was told"
+    );
+    assert_eq!(
+        run_from(&mut pool, 80),
+        [(100, Step::Complete { request: 0 })]
+    );
+}
+
+#[test]
+fn a_cancelled_prefill_leaves_nothing_in_the_cache() {
+    let mut pool = Pool::new(model(2), 1);
+    for (request, blocks) in [(0, &[1_u64][..]), (1, &[2])] {
+        pool.hand_over(
+            0,
+            Job {
+                prompt_tokens: 1_000,
+                blocks,
+                ..job(request, 1)
+            },
+        );
+    }
+    pool.start(Nanos(0), &mut |_| {});
+    assert!(pool.cancel(0));
+    assert_eq!(run_from(&mut pool, 40).len(), 2);
+    assert_eq!(pool.cached_tokens(0, 1_000, &[1]), 0);
+    assert_eq!(pool.cached_tokens(0, 1_000, &[2]), 512);
+}
+
+#[test]
+fn jobs_may_own_their_blocks() {
+    let mut pool: Pool<std::sync::Arc<[u64]>> = Pool::new(model(1), 1);
+    let job = Job {
+        request: 0,
+        prompt_tokens: 600,
+        cached_tokens: 0,
+        blocks: [1].into(),
+        output_tokens: 1,
+    };
+    pool.hand_over(0, job);
+    pool.start(Nanos(0), &mut |_| {});
+    assert!(pool.step(Nanos::from_millis(80)).is_some());
+    assert_eq!(pool.cached_tokens(0, 600, &[1]), 512);
 }
