@@ -20,7 +20,7 @@ const INHERITED: [&str; 6] = [
 
 /// Which packages of the project each package may depend on, tests and benches included. Those
 /// that are not listed may depend on all.
-const DIRECTION: [(&str, &[&str]); 6] = [
+const DIRECTION: [(&str, &[&str]); 8] = [
     ("tollgate-policy", &[]),
     ("tollgate-arbiter", &["tollgate-policy"]),
     ("tollgate", &["tollgate-policy", "tollgate-arbiter"]),
@@ -36,6 +36,26 @@ const DIRECTION: [(&str, &[&str]); 6] = [
             "tollgate-arbiter",
             "tollgate",
             "tollgate-report",
+        ],
+    ),
+    (
+        "tollgate-mock-worker",
+        &[
+            "tollgate-policy",
+            "tollgate-arbiter",
+            "tollgate-report",
+            "tollgate-sim",
+        ],
+    ),
+    (
+        "tollgate-router",
+        &[
+            "tollgate-policy",
+            "tollgate-arbiter",
+            "tollgate",
+            "tollgate-report",
+            "tollgate-sim",
+            "tollgate-mock-worker",
         ],
     ),
 ];
