@@ -1,0 +1,11 @@
+//! The router over real sockets, before mock workers.
+
+mod connections;
+mod failures;
+mod lifecycle;
+mod operators;
+mod refusals;
+mod routing;
+mod sessions;
+mod support;
+mod waiting;
