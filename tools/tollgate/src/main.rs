@@ -3,15 +3,20 @@
 mod bench;
 mod check;
 mod demo;
+mod http;
+mod mock_worker;
 mod policy_file;
 mod replay;
 mod report;
 mod scenario;
+mod serve;
+mod top;
 
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{Parser, Subcommand};
 
 #[global_allocator]
@@ -19,9 +24,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Tollgate decides which waiting request an LLM router sends on next, and to which worker.
 ///
-/// Classes of requests share the workers by quanta of prompt tokens. This tool shows how, checks
-/// policy files, and plays requests through the real arbiter in virtual time. Without a
-/// subcommand it runs the demo.
+/// Classes of requests share the workers by quanta of prompt tokens. This tool routes real requests that way,
+/// shows how, checks policy files, and plays requests through the real arbiter in virtual time. Without
+/// a subcommand it runs the demo.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -34,23 +39,29 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Shows in a few seconds what quanta do: premium and regular requests on one small worker.
-    Demo,
+    Demo(demo::DemoArgs),
     Check(check::CheckArgs),
     Scenario(scenario::ScenarioArgs),
     Replay(replay::ReplayArgs),
     Bench(bench::BenchArgs),
     Report(report::ReportArgs),
+    Serve(Box<serve::ServeArgs>),
+    MockWorker(mock_worker::MockWorkerArgs),
+    Top(top::TopArgs),
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command.unwrap_or(Command::Demo) {
-        Command::Demo => demo::run(),
+    let command = Cli::parse().command;
+    let done = match command.unwrap_or_else(|| Command::Demo(demo::DemoArgs::default())) {
+        Command::Demo(args) => demo::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Scenario(args) => scenario::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Serve(args) => serve::run(*args),
+        Command::MockWorker(args) => mock_worker::run(args),
+        Command::Top(args) => top::run(&args),
     };
     done.unwrap_or_else(|error| {
         tell(format_args!("tollgate: {error:#}"));
@@ -81,6 +92,16 @@ fn print(text: &str) -> anyhow::Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// A runtime with a thread for each core.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")
 }
 
 /// The command as it was given, to be given again; words that a shell would take apart are quoted.

@@ -4,44 +4,64 @@ use std::path::Path;
 
 use crate::tool::run;
 
-#[test]
-fn without_a_subcommand_the_demo_runs() {
-    let plain = run(Path::new("."), &[], b"");
-    let demo = run(Path::new("."), &["demo"], b"");
-    assert_eq!((plain.code, plain.stderr.as_str()), (Some(0), ""));
-    assert_eq!(plain.stdout, demo.stdout);
+/// The line of a table that begins with these words.
+fn line<'t>(text: &'t str, words: &[&str]) -> &'t str {
+    let begins = |line: &&str| {
+        line.split_whitespace()
+            .take(words.len())
+            .eq(words.iter().copied())
+    };
+    text.lines()
+        .find(begins)
+        .unwrap_or_else(|| panic!("{words:?}: {text}"))
+}
+
+/// The numbers of a line.
+fn numbers(line: &str) -> Vec<u64> {
+    line.split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect()
 }
 
 #[test]
-fn s6_9_the_demo_shows_the_shares_that_the_quanta_promise() {
-    let demo = run(Path::new("."), &["demo"], b"");
-    let line = |quanta: &str, mode: &str| {
-        let starts = |line: &&str| {
-            let mut words = line.split_whitespace();
-            (words.next(), words.next()) == (Some(quanta), Some(mode))
-        };
+fn without_a_subcommand_the_live_demo_shows_the_published_shares() {
+    let demo = run(Path::new("."), &[], b"");
+    assert_eq!(demo.code, Some(0), "{}", demo.stderr);
+    for (quanta, premium, regular) in [
+        ("512:512", 155..=165, 155..=165),
+        ("512:128", 250..=260, 60..=70),
+        ("2048:512", 250..=260, 60..=70),
+    ] {
+        let line = line(&demo.stdout, &[quanta]);
+        let numbers = numbers(line);
+        assert!(premium.contains(&numbers[0]), "{line}");
+        assert!(regular.contains(&numbers[1]), "{line}");
+        assert!(line.contains(" 640 "), "all are answered: {line}");
+    }
+    assert!(
+        demo.stdout.contains("tollgate-demo.html"),
+        "{}",
         demo.stdout
-            .lines()
-            .find(starts)
-            .unwrap_or_else(|| panic!("{quanta} {mode}: {}", demo.stdout))
-    };
+    );
+}
+
+#[test]
+fn s6_9_the_virtual_demo_shows_the_shares_that_the_quanta_promise() {
+    let demo = run(Path::new("."), &["demo", "--virtual"], b"");
+    assert_eq!((demo.code, demo.stderr.as_str()), (Some(0), ""));
     for (quanta, shares) in [
         ("512:512", "160 : 160"),
         ("512:128", "256 : 64"),
         ("2048:512", "256 : 64"),
         ("5120:1280", "258 : 62"),
     ] {
-        assert!(
-            line(quanta, "exact").contains(shares),
-            "{}",
-            line(quanta, "exact")
-        );
-        assert!(
-            line(quanta, "page").contains(" : "),
-            "{}",
-            line(quanta, "page")
-        );
+        let exact = line(&demo.stdout, &[quanta, "exact"]);
+        assert!(exact.contains(shares), "{exact}");
+        let page = line(&demo.stdout, &[quanta, "page"]);
+        assert!(page.contains(" : "), "{page}");
     }
+    let again = run(Path::new("."), &["demo", "--virtual"], b"");
+    assert_eq!(again.stdout, demo.stdout, "it is the same each time");
 }
 
 #[test]

@@ -1,0 +1,138 @@
+//! `tollgate serve`.
+
+mod options;
+mod values;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::broadcast::error::RecvError;
+use tollgate_router::Router;
+use tollgate_router::config::Config;
+
+use self::options::Options;
+use crate::{bad_input, tell};
+
+/// Routes OpenAI requests to workers, by the policy's classes.
+///
+/// Clients come to one address, operators to another, which is the loopback one by default: metrics, state,
+/// workers, reload and drain are there, and a page that shows them live (/ui). SIGHUP reads the policy file
+/// again, SIGTERM and ctrl-c answer what is there and end; a second one ends at once.
+///
+/// Each setting is a flag, an environment variable, or a key in the file of `--config`, where dashes are
+/// underscores. A flag wins over the environment, that over the file. Times are in seconds.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// A YAML file with settings
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Serves until it is told to end.
+pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    let options = match &args.config {
+        None => args.options,
+        Some(path) => match Options::read(path) {
+            Ok(in_file) => args.options.or(in_file),
+            Err(message) => return Ok(bad_input(message)),
+        },
+    };
+    let config = match options.into_config() {
+        Ok(config) => config,
+        Err(message) => return Ok(bad_input(message)),
+    };
+    let runtime = crate::runtime()?;
+    let status = runtime.block_on(serve(config));
+    // Whatever is left holds nothing that matters.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    status
+}
+
+async fn serve(config: Config) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::new().context("cannot listen for signals")?;
+    let drain = config.drain;
+    let router = match Router::start(config).await {
+        Ok(router) => router,
+        Err(error) if error.is_bad_input() => return Ok(bad_input(error)),
+        Err(error) => return Err(error.into()),
+    };
+    for warning in router.warnings() {
+        tell(format_args!("warning: {warning}"));
+    }
+    tell(router.describe().trim_end());
+    tell(format_args!(
+        "tollgate: clients at http://{}, operators at http://{}/ui",
+        router.address(),
+        router.admin_address()
+    ));
+    let mut events = router.events();
+    let mut within = drain;
+    let mut reloading = None;
+    loop {
+        tokio::select! {
+            () = router.until_drained() => break,
+            event = events.recv() => {
+                told(event);
+                continue;
+            }
+            () = finish(&mut reloading) => continue,
+            _ = signals.reload.recv() => {
+                reloading.get_or_insert_with(|| Box::pin(router.reload()));
+                continue;
+            }
+            _ = signals.terminate.recv() => {}
+            _ = signals.interrupt.recv() => {}
+        }
+        router.drain(within).await;
+        within = Duration::ZERO;
+    }
+    while let Ok(event) = events.try_recv() {
+        told(Ok(event));
+    }
+    drop(reloading);
+    router.end().await?;
+    tell("tollgate: ended");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Waits for the end of what is under way, for ever if nothing is. What came of a reload is an event.
+async fn finish<F: Future + Unpin>(under_way: &mut Option<F>) {
+    match under_way {
+        Some(work) => {
+            work.await;
+            *under_way = None;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Tells an event, unless standard error was so slow that it is lost.
+fn told(event: Result<String, RecvError>) {
+    if let Ok(event) = event {
+        tell(format_args!("tollgate: {event}"));
+    }
+}
+
+/// What the process is told from outside.
+struct Signals {
+    reload: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            reload: signal(SignalKind::hangup())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+}
