@@ -77,6 +77,13 @@ impl<'a> Admit<'a> {
             passage: Passage::new(lobby, waits),
         }
     }
+
+    /// The class that the request was queued in (S3.4), its place in its model's tables; none before it is in
+    /// the engine.
+    #[must_use]
+    pub const fn class(&self) -> Option<ClassIndex> {
+        self.passage.progress.class
+    }
 }
 
 impl Future for Admit<'_> {
@@ -100,6 +107,8 @@ struct Progress {
     /// Whether it waits for room.
     waits: bool,
     stage: Stage,
+    /// None before it is in the engine, and where it was submitted by another future.
+    class: Option<ClassIndex>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -135,7 +144,11 @@ impl Passage {
     const fn at(lobby: Arc<Lobby>, waits: bool, stage: Stage) -> Self {
         Self {
             lobby: Some(lobby),
-            progress: Progress { waits, stage },
+            progress: Progress {
+                waits,
+                stage,
+                class: None,
+            },
         }
     }
 
@@ -200,8 +213,9 @@ impl Progress {
             return self.ask_for_room(entry, lobby, request, waker);
         }
         match lobby.enter(request, entry, waker) {
-            Entered::Accepted(index, ticket) => {
+            Entered::Accepted(index, ticket, class) => {
                 self.stage = Stage::Inside { index, ticket };
+                self.class = Some(class);
                 lobby.help();
                 Step::On
             }
@@ -295,8 +309,9 @@ impl Progress {
         waker: &Waker,
     ) -> Step {
         let step = match lobby.enter(request, Some(index), waker) {
-            Entered::Accepted(index, ticket) => {
+            Entered::Accepted(index, ticket, class) => {
                 self.stage = Stage::Inside { index, ticket };
+                self.class = Some(class);
                 Step::On
             }
             Entered::Refused(reason) => Step::refused(reason),

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use tollgate_arbiter::ClassIndex;
+
 use super::Waiter;
 use super::cells::{Cells, thread_number, unless_inside};
 use super::courier::{deliver, discard, wake};
@@ -55,7 +57,7 @@ pub(super) enum Vetted {
 #[derive(Debug)]
 pub(super) enum Entered {
     /// It is in the engine.
-    Accepted(u32, Ticket),
+    Accepted(u32, Ticket, ClassIndex),
     /// No front has room.
     Full(u32, Room),
     /// Another thread uses a front that may have room, for a moment.
@@ -108,8 +110,8 @@ impl Lobby {
             };
             self.waiters.expect(index, waker);
             let ((), request) = request.replace_payload(Waiter(index));
-            match front.shard.try_submit(request) {
-                Ok(ticket) => return Entered::Accepted(index, ticket),
+            match front.shard.submit_with(request, |_| {}) {
+                Ok((ticket, class)) => return Entered::Accepted(index, ticket, class),
                 Err(refused) => match refused.reason {
                     Refusal::Full { what } => full = Some(what),
                     reason => {

@@ -182,7 +182,7 @@ impl Submitter {
                 yield_now();
             }
         });
-        hear(&mut self.tickets, id, result);
+        hear(&mut self.tickets, id, result.map(|(ticket, _)| ticket));
     }
 
     fn submit_batch(&mut self) {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use crossbeam_channel::Receiver;
 use rtrb::{Consumer, Producer};
+use tollgate_arbiter::ClassIndex;
 
 use self::doorway::Doorway;
 pub(crate) use self::slots::Slots;
@@ -128,17 +129,19 @@ impl<P> IngressShard<P> {
         &mut self,
         request: Request<'a, P>,
     ) -> Result<Ticket, Refused<Request<'a, P>>> {
-        self.submit_with(request, |_| {})
+        let submitted = self.submit_with(request, |_| {});
+        submitted.map(|(ticket, _)| ticket)
     }
 
-    /// The same; `between` is called at each place where the core may get on in between.
+    /// The same, and tells the request's class as well; `between` is called at each place where the core may
+    /// get on in between.
     #[inline]
     #[expect(clippy::result_large_err, reason = "the request comes back whole")]
     pub(crate) fn submit_with<'a>(
         &mut self,
         request: Request<'a, P>,
         mut between: impl FnMut(Seam),
-    ) -> Result<Ticket, Refused<Request<'a, P>>> {
+    ) -> Result<(Ticket, ClassIndex), Refused<Request<'a, P>>> {
         let now = self.clock.now();
         let settled = if self.ring.is_full() {
             Err(self.doorway.without_room(&request))
@@ -161,10 +164,11 @@ impl<P> IngressShard<P> {
         between(Seam::Published);
         if self.bell.ring() == Answer::Gone {
             between(Seam::Gone);
-            return self.submitted_too_late(settled.ticket, request);
+            let submitted = self.submitted_too_late(settled.ticket, request);
+            return submitted.map(|ticket| (ticket, ClassIndex(settled.class)));
         }
         self.doorway.stats.accepted(1);
-        Ok(settled.ticket)
+        Ok((settled.ticket, ClassIndex(settled.class)))
     }
 
     /// Submits requests until the iterator ends, with one time stamp and one publication for up to 32

@@ -1,12 +1,13 @@
 //! One request at a time: how it becomes a permit, and what becomes of the permit.
 
+use std::future::Future;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tollgate::{
-    AdmitError, Command, Endpoint, FailReason, InvalidRequest, LimitKind, Nanos, Outcome, Permit,
-    Refusal, Request, Worker, WorkerId,
+    AdmitError, ClassIndex, Command, Endpoint, FailReason, InvalidRequest, LimitKind, Nanos,
+    Outcome, Permit, Refusal, Request, Worker, WorkerId,
 };
 
 use crate::common::{Admitted, FIRST, Hand, Task, classes, one_at_a_time, open};
@@ -38,6 +39,28 @@ fn a_permit_says_where_the_request_goes_and_what_it_was_charged_by() {
     assert_eq!(permit.snapshot().cost(), 412);
     assert!(permit.submitted_at() <= permit.dispatched_at());
     assert_eq!(hand.counts(), (0, 1));
+}
+
+#[test]
+fn a_future_tells_its_class_while_it_waits() {
+    let policy = classes(&[
+        "a quantum: 1000, prefill_busy_threshold: 0",
+        "b quantum: 1, prefill_busy_threshold: 0",
+    ]);
+    let mut hand = Hand::new(policy, |builder| builder);
+    let first = Task::begun(hand.admission.admit(Request::new(1, ())));
+    hand.settle();
+    let request = Request {
+        family: Some("b"),
+        ..Request::new(1, ())
+    };
+    let mut waiting = std::pin::pin!(hand.admission.admit(request));
+    assert_eq!(waiting.class(), None, "it was not submitted yet");
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    assert_eq!(waiting.class(), Some(ClassIndex(1)));
+    assert_eq!(hand.counts(), (1, 1));
+    drop(first.end());
 }
 
 #[test]
