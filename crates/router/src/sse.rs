@@ -44,9 +44,11 @@ pub struct Seen {
     pub response_ended: bool,
     /// A choice that is finished, and why.
     pub finish_reason: bool,
+    /// An error in place of the rest of the answer.
+    pub error: bool,
     /// Events with data.
     pub data_events: u64,
-    /// Data that is neither `[DONE]` nor an object.
+    /// Data that is neither `[DONE]` nor an object, or not UTF-8.
     pub garbage: bool,
     /// An event that is larger than [`FRAME_MAX`], and was not looked at.
     pub oversized: bool,
@@ -59,6 +61,7 @@ impl Seen {
         self.done |= later.done;
         self.response_ended |= later.response_ended;
         self.finish_reason |= later.finish_reason;
+        self.error |= later.error;
         self.data_events += later.data_events;
         self.garbage |= later.garbage;
         self.oversized |= later.oversized;
@@ -74,15 +77,21 @@ impl Seen {
             self.done = true;
             return;
         }
-        if !data.starts_with(b"{") || serde_json::from_slice::<IgnoredAny>(data).is_err() {
+        if !data.starts_with(b"{") || !is_json(data) {
             self.garbage = true;
             return;
         }
         self.usage = usage::read(data).or(self.usage);
         self.finish_reason |= values(data, b"\"finish_reason\"").next().is_some();
+        self.error |= fields.name == Some(b"error") || values(data, b"\"error\"").next().is_some();
         self.response_ended |= fields.name.is_some_and(is_end_of_response)
             || values(data, b"\"type\"").any(|value| is_end_of_response(word(value)));
     }
+}
+
+/// Whether something is JSON, texts included: those that are skipped are not looked at by the reader.
+pub(crate) fn is_json(data: &[u8]) -> bool {
+    str::from_utf8(data).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
 }
 
 /// Whether an event of this type is the last of a response.

@@ -17,7 +17,8 @@ pub struct Usage {
 
 /// Finds the report in an answer, in a chunk of a stream, or in an event of a response's stream.
 ///
-/// `None` where there is none, and where it is not understood: a worker may say what it likes.
+/// `None` where there is none, and where it is not understood: a worker may say what it likes. A count above
+/// `u32::MAX`, which no prompt has, is not understood either.
 ///
 /// # Complexity
 /// Without a report, a search for one word; with one, linear in the text's bytes, and no copy of it.
@@ -54,17 +55,17 @@ struct Response {
 /// Responses say input and output where the others say prompt and completion.
 #[derive(Deserialize)]
 struct Report {
-    prompt_tokens: Option<u64>,
-    input_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    output_tokens: Option<u64>,
+    prompt_tokens: Option<u32>,
+    input_tokens: Option<u32>,
+    completion_tokens: Option<u32>,
+    output_tokens: Option<u32>,
     prompt_tokens_details: Option<Details>,
     input_tokens_details: Option<Details>,
 }
 
 #[derive(Deserialize)]
 struct Details {
-    cached_tokens: Option<u64>,
+    cached_tokens: Option<u32>,
 }
 
 impl Report {
@@ -72,10 +73,10 @@ impl Report {
         let details = self.prompt_tokens_details.or(self.input_tokens_details);
         let completion_tokens = self.completion_tokens.or(self.output_tokens);
         Some(Usage {
-            prompt_tokens: self.prompt_tokens.or(self.input_tokens)?,
-            cached_tokens: details.and_then(|details| details.cached_tokens),
+            prompt_tokens: self.prompt_tokens.or(self.input_tokens)?.into(),
+            cached_tokens: details.and_then(|details| Some(details.cached_tokens?.into())),
             // Embeddings have none.
-            completion_tokens: completion_tokens.unwrap_or(0),
+            completion_tokens: completion_tokens.unwrap_or(0).into(),
         })
     }
 }
@@ -132,6 +133,9 @@ mod tests {
             r#"{"usage":{"prompt_tokens":-1}}"#,
             r#"{"usage":{"prompt_tokens":"many"}}"#,
             r#"{"usage":{"prompt_tokens":1.5}}"#,
+            r#"{"usage":{"prompt_tokens":4294967296}}"#,
+            r#"{"usage":{"prompt_tokens":5,"completion_tokens":18446744073709551615}}"#,
+            r#"{"usage":{"prompt_tokens":5,"prompt_tokens_details":{"cached_tokens":4294967296}}}"#,
             r#"{"usage":{"prompt_tokens":5}"#,
             r#"{"choices":[{"usage":{"prompt_tokens":5}}]}"#,
             r#"["usage"]"#,

@@ -225,14 +225,14 @@ impl Answer {
                     Err(ends) => ends,
                 },
                 Part::End if self.is_finished() => {
-                    self.ends(self.status.as_u16(), code_of(self.status));
+                    self.ends_well();
                     return None;
                 }
                 Part::End => {
                     // A last event without its blank line is one all the same, if it is the end.
                     let last = self.pass(Bytes::from_static(BLANK));
                     if self.is_finished() {
-                        self.ends(self.status.as_u16(), code_of(self.status));
+                        self.ends_well();
                         // Where nothing was held back, there is no more to end.
                         return last.ok().filter(|last| last.len() > BLANK.len());
                     }
@@ -263,9 +263,21 @@ impl Answer {
         Ok(chunk.bytes)
     }
 
-    /// Whether the worker said that its answer is whole.
+    /// Whether the worker said that its answer is whole, or why it is not.
     const fn is_finished(&self) -> bool {
-        self.seen.done || self.seen.response_ended || self.seen.finish_reason
+        let seen = self.seen;
+        seen.done || seen.response_ended || seen.finish_reason || seen.error
+    }
+
+    /// The worker ended its stream, by an answer or by an error of its own.
+    fn ends_well(&mut self) {
+        let is_whole = !self.seen.error;
+        let code = if is_whole {
+            code_of(self.status)
+        } else {
+            "worker_failed"
+        };
+        self.ends(self.status.as_u16(), code);
     }
 
     /// The body of an answer in one piece.
@@ -286,8 +298,7 @@ impl Answer {
         }
         let held = held.freeze();
         let is_success = self.status.is_success();
-        if is_success && is_json && serde_json::from_slice::<serde::de::IgnoredAny>(&held).is_err()
-        {
+        if is_success && is_json && !sse::is_json(&held) {
             return Err(self.breaks(&Break::Garbage));
         }
         self.account.facts.usage = is_success.then(|| cost::read_usage(&held)).flatten();

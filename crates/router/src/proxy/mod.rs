@@ -20,6 +20,7 @@ mod intake;
 mod quote;
 
 use std::fmt::Write as _;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -168,7 +169,18 @@ async fn admit(
             deadline: quote.deadline,
             ..EngineRequest::new(quote.tokens, ())
         };
-        match shared.admission.admit(request).await {
+        let mut admitted = std::pin::pin!(shared.admission.admit(request));
+        // A client that goes away while it waits is accounted for in its class.
+        let ended = poll_fn(|context| {
+            let polled = admitted.as_mut().poll(context);
+            if let Some(class) = admitted.class()
+                && account.facts.class.is_empty()
+            {
+                account.facts.class = quote.model.class_name(class);
+            }
+            polled
+        });
+        match ended.await {
             Ok(permit) => {
                 went(quote, &permit, account);
                 return Ok(permit);

@@ -6,12 +6,12 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use crate::support::{
-    CHAT, COMPLETIONS, Refusing, Stage, TWO_CLASSES, chat, completion, config_of, post, streamed,
-    worker,
+    Answer, CHAT, COMPLETIONS, Stage, TWO_CLASSES, answering_with, chat, completion, config_of,
+    post, refusing, streamed, worker,
 };
 
 /// The error of a stream's last event.
-fn last_error(answer: &crate::support::Answer) -> Value {
+fn last_error(answer: &Answer) -> Value {
     let events = answer.events();
     let last = events.last().expect("an event");
     let last: Value = serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {last}"));
@@ -202,7 +202,7 @@ async fn churn_86_dead_workers_hold_up_neither_the_start_nor_anybody() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_looks_well_and_fails_hand_overs_does_not_draw_all_requests_to_itself() {
     let good = worker(2.0).await;
-    let bad = Refusing::start().await;
+    let bad = refusing().await;
     let addresses = [good.address(), bad];
     let stage = Stage::start(0, TWO_CLASSES, |config| {
         config.workers = addresses.map(config_of).to_vec();
@@ -239,4 +239,57 @@ async fn a_worker_that_looks_well_and_fails_hand_overs_does_not_draw_all_request
         reports["workers"][1]["last_failure"], "status 503",
         "{reports}"
     );
+}
+
+/// What a client gets from a worker that answers everything with these bytes.
+async fn answer_of(
+    content_type: &'static str,
+    body: &'static [u8],
+    request: &Value,
+) -> (Answer, String) {
+    let worker = answering_with(content_type, body).await;
+    let stage = Stage::start(0, TWO_CLASSES, |config| {
+        config.workers = vec![config_of(worker)]
+    })
+    .await;
+    let answer = stage.post(CHAT, &[], request).await;
+    stage.until_free().await;
+    (
+        answer,
+        stage
+            .operator(http::Method::GET, "/metrics", "")
+            .await
+            .text(),
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn text_that_is_not_utf_8_is_garbage() {
+    let piece = b"{\"choices\": [{\"message\": {\"content\": \"\xff\"}}]}";
+    let (answer, _) = answer_of("application/json", piece, &chat("x")).await;
+    assert_eq!(answer.refusal(), (502, "upstream_invalid".to_owned()));
+    let events = b"data: {\"choices\": [{\"delta\": {\"content\": \"\xff\"}}]}\n\ndata: [DONE]\n\n";
+    let (answer, _) = answer_of("text/event-stream", events, &streamed(chat("x"))).await;
+    assert_eq!(last_error(&answer)["code"], "upstream_invalid");
+    assert!(!answer.body.contains(&0xff));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_workers_own_error_in_a_stream_is_the_only_one() {
+    const OWN: &[u8] =
+        b"data: {\"choices\": []}\n\ndata: {\"error\": {\"message\": \"out of memory\"}}\n\n";
+    let (answer, metrics) = answer_of("text/event-stream", OWN, &streamed(chat("x"))).await;
+    assert_eq!(answer.body, OWN, "nothing is added");
+    let counted =
+        "tollgate_requests_total{model=\"m\",class=\"regular\",code=\"worker_failed\"} 1\n";
+    assert!(metrics.contains(counted), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counts_that_no_prompt_has_are_not_counted() {
+    let piece = b"{\"usage\": {\"prompt_tokens\": 18446744073709551615, \"completion_tokens\": 1}}";
+    let (answer, metrics) = answer_of("application/json", piece, &chat("x")).await;
+    assert_eq!((answer.status, &answer.body[..]), (200, &piece[..]));
+    let sum = "tollgate_estimate_actual_tokens_total{model=\"m\",tokens=\"prompt\"} 0\n";
+    assert!(metrics.contains(sum), "{metrics}");
 }

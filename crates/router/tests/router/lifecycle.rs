@@ -124,6 +124,8 @@ async fn stop_130_a_drain_answers_everything_and_refuses_what_comes() {
         .operator(Method::POST, "/drain", json!({ "seconds": 10 }).to_string())
         .await;
     assert_eq!(asked.status, 202, "{}", asked.text());
+    let again = stage.operator(Method::POST, "/drain", "").await;
+    assert_eq!(again.status, 202, "{}", again.text());
     let late = stage.post(CHAT, &[], &chat("late")).await;
     assert_eq!(late.refusal(), (503, "shutting_down".to_owned()));
     assert_eq!(late.header("connection"), "close");
@@ -283,4 +285,112 @@ async fn a_worker_that_comes_back_is_taken_back() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(status, 200, "it is taken back");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn churn_10_a_worker_that_was_removed_and_added_again_has_its_own_load() {
+    let stage = Stage::before(vec![worker(0.2).await], TWO_CLASSES, |_| {}).await;
+    let first = stage.hold().await;
+    assert_eq!(
+        stage
+            .operator(Method::DELETE, "/workers/1", "")
+            .await
+            .status,
+        200
+    );
+    let url = format!("http://{}", stage.workers[0].address());
+    let added = stage
+        .operator(Method::POST, "/workers", json!({ "url": url }).to_string())
+        .await;
+    assert_eq!(added.status, 201, "{}", added.text());
+    let second = stage.send_of(1, 200, &[("x-mock-fault", "stall-before")]);
+    let load = async || stage.state().await["endpoints"][0]["load_tokens"].clone();
+    while stage.received() < 2 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(load().await, 200);
+    first.abort();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(
+        load().await,
+        200,
+        "what ends at the former worker is not this one's"
+    );
+    second.abort();
+    stage.until_free().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn churn_82_what_is_pinned_to_a_removed_worker_is_answered_at_once() {
+    let stage = Stage::start(2, TWO_CLASSES, |config| config.allow_pins = true).await;
+    let held = [stage.hold().await, stage.hold().await];
+    let pinned = [("x-tollgate-worker", "2")];
+    let waiting: Vec<_> = (0..20).map(|number| stage.send(number, &pinned)).collect();
+    stage.until_waiting(20).await;
+    let began = Instant::now();
+    assert_eq!(
+        stage
+            .operator(Method::DELETE, "/workers/2", "")
+            .await
+            .status,
+        200
+    );
+    for one in waiting {
+        let answer = one.await.expect("an answer");
+        assert_eq!(answer.refusal(), (503, "pinned_worker_unknown".to_owned()));
+    }
+    assert!(
+        began.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        began.elapsed()
+    );
+    assert_eq!(stage.state().await["waiting"], 0);
+    for one in held {
+        one.abort();
+    }
+    stage.until_free().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn churn_85_a_reload_that_takes_classes_out_loses_nobody() {
+    let stage = Stage::with_policy(1, TWO_CLASSES).await;
+    let held = stage.hold().await;
+    let premium = [("x-dynamo-meta-policy-class", "premium")];
+    let mut waiting: Vec<_> = (0..10).map(|number| stage.send(number, &premium)).collect();
+    stage.until_waiting(10).await;
+    let lines = TWO_CLASSES.lines().filter(|line| !line.contains("premium"));
+    let policy = lines.map(|line| format!("{line}\n")).collect::<String>();
+    // Out, in, and out again: each of them while its requests wait.
+    for policy in [&*policy, TWO_CLASSES, &policy] {
+        let done = stage
+            .operator(Method::PUT, "/config", policy.to_owned())
+            .await;
+        assert_eq!(done.status, 200, "{}", done.text());
+    }
+    waiting.extend((10..20).map(|number| stage.send(number, &premium)));
+    stage.until_waiting(20).await;
+    let state = stage.state().await;
+    let ring = state["ring"].as_array().expect("a list");
+    let mut names: Vec<_> = ring.iter().map(ToString::to_string).collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(
+        names.len(),
+        ring.len(),
+        "each class stands there once: {ring:?}"
+    );
+    held.abort();
+    let mut classes = std::collections::BTreeMap::new();
+    for one in waiting {
+        let answer = one.await.expect("an answer");
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        *classes
+            .entry(answer.header("x-tollgate-class").to_owned())
+            .or_insert(0) += 1;
+    }
+    assert_eq!(
+        classes,
+        [("premium".to_owned(), 10), ("regular".to_owned(), 10)].into()
+    );
+    stage.until_free().await;
 }

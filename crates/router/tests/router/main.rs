@@ -3,6 +3,7 @@
 mod connections;
 mod failures;
 mod lifecycle;
+mod limits;
 mod operators;
 mod refusals;
 mod routing;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    CHAT, COMPLETIONS, Echo, Stage, TWO_CLASSES, chat, completion, config_of, post, streamed,
+    CHAT, COMPLETIONS, Stage, TWO_CLASSES, chat, completion, config_of, echoing, post, streamed,
     worker, worker_of,
 };
 
@@ -169,9 +169,9 @@ async fn a_prompt_goes_where_its_beginning_is_cached() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn headers_pass_as_they_should_in_both_directions() {
-    let echo = Echo::start().await;
+    let echo = echoing().await;
     let stage = Stage::start(0, "", |config| {
-        config.workers = vec![config_of(echo.address)];
+        config.workers = vec![config_of(echo)];
     })
     .await;
     let headers = [
@@ -206,7 +206,7 @@ async fn headers_pass_as_they_should_in_both_directions() {
     assert_eq!(value("authorization"), Some(json!("Bearer sk-1")));
     assert_eq!(value("x-request-id"), Some(json!("my-id")));
     assert!(value("traceparent").is_some());
-    assert_eq!(value("host"), Some(json!(echo.address.to_string())));
+    assert_eq!(value("host"), Some(json!(echo.to_string())));
     for absent in ["x-private", "te", "accept-encoding", "connection"] {
         assert_eq!(value(absent), None, "{absent}");
     }

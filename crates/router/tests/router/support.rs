@@ -11,6 +11,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 use tollgate_mock_worker::{MockWorker, Settings};
 use tollgate_router::Router;
 use tollgate_router::config::{AccessLog, Config, EngineSizes, WorkerConfig};
@@ -136,6 +137,37 @@ impl Stage {
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
         ask(self.router.address(), Method::GET, path, &[], Bytes::new()).await
+    }
+
+    /// Sends a completion of 512 tokens in a task of its own.
+    pub(crate) fn send(
+        &self,
+        number: u32,
+        headers: &[(&'static str, &'static str)],
+    ) -> JoinHandle<Answer> {
+        self.send_of(number, 512, headers)
+    }
+
+    /// The same, of so many tokens.
+    pub(crate) fn send_of(
+        &self,
+        number: u32,
+        tokens: u32,
+        headers: &[(&'static str, &'static str)],
+    ) -> JoinHandle<Answer> {
+        let (address, headers) = (self.router.address(), headers.to_vec());
+        let body = completion(number, tokens).to_string();
+        tokio::spawn(async move { post(address, COMPLETIONS, &headers, body).await })
+    }
+
+    /// A request that keeps its worker in a prefill until this is aborted.
+    pub(crate) async fn hold(&self) -> JoinHandle<Answer> {
+        let before = self.received();
+        let held = self.send(9_999, &[("x-mock-fault", "stall-before")]);
+        while self.received() == before {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        held
     }
 
     /// Requests that workers received.
@@ -299,73 +331,62 @@ pub(crate) fn streamed(mut body: Value) -> Value {
     body
 }
 
-/// A worker that answers every request with what it was sent, and remembers it.
-pub(crate) struct Echo {
-    pub(crate) address: SocketAddr,
+/// A worker of the model `m` that is well by its looks and answers every request in this way.
+pub(crate) async fn answering<F, A>(answer: F) -> SocketAddr
+where
+    F: Fn(Request<axum::body::Body>) -> A + Clone + Send + Sync + 'static,
+    A: Future<Output = Response<axum::body::Body>> + Send,
+{
+    use axum::routing::{get, post};
+    let models = json!({ "object": "list", "data": [{ "id": "m", "object": "model" }] });
+    let routes = axum::Router::new()
+        .route("/health", get(|| async { "" }))
+        .route("/v1/models", get(move || async move { models.to_string() }))
+        .route("/v1/{*path}", post(answer));
+    let listener = tokio::net::TcpListener::bind(ANY_PORT)
+        .await
+        .expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    address
 }
 
-impl Echo {
-    pub(crate) async fn start() -> Self {
-        use axum::routing::{get, post};
-        let models = json!({ "object": "list", "data": [{ "id": "m", "object": "model" }] });
-        let echo = |request: Request<axum::body::Body>| async move {
-            let (head, body) = request.into_parts();
-            let body = body.collect().await.expect("a body").to_bytes();
-            let headers: Vec<_> = head
-                .headers
-                .iter()
-                .map(|(name, value)| {
-                    (
-                        name.to_string(),
-                        String::from_utf8_lossy(value.as_bytes()).into_owned(),
-                    )
-                })
-                .collect();
-            let told = json!({
-                "uri": head.uri.to_string(), "headers": headers, "body": String::from_utf8_lossy(&body),
-            });
-            let mut response = Response::new(told.to_string());
-            let headers = response.headers_mut();
-            headers.insert(
-                "content-type",
-                http::HeaderValue::from_static("application/json"),
-            );
-            headers.insert("x-worker-own", http::HeaderValue::from_static("yes"));
-            headers.insert("keep-alive", http::HeaderValue::from_static("timeout=5"));
-            response
-        };
-        let routes = axum::Router::new()
-            .route("/health", get(|| async { "" }))
-            .route("/v1/models", get(move || async move { models.to_string() }))
-            .route("/v1/{*path}", post(echo));
-        let listener = tokio::net::TcpListener::bind(ANY_PORT)
-            .await
-            .expect("a free port");
-        let address = listener.local_addr().expect("it is bound");
-        tokio::spawn(async move { axum::serve(listener, routes).await });
-        Self { address }
-    }
+/// A worker that answers every request with these bytes.
+pub(crate) async fn answering_with(content_type: &'static str, body: &'static [u8]) -> SocketAddr {
+    answering(move |_| async move {
+        let response = Response::builder().header("content-type", content_type);
+        response.body(body.into()).expect("an answer")
+    })
+    .await
 }
 
-/// A worker that is well by its looks and refuses every request.
-pub(crate) struct Refusing;
+/// A worker that answers every request with what it was sent.
+pub(crate) async fn echoing() -> SocketAddr {
+    answering(|request| async move {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.expect("a body").to_bytes();
+        let headers = head.headers.iter();
+        let headers: Vec<_> = headers
+            .map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes())))
+            .collect();
+        let told = json!({
+            "uri": head.uri.to_string(), "headers": headers, "body": String::from_utf8_lossy(&body),
+        });
+        let response = Response::builder()
+            .header("content-type", "application/json")
+            .header("x-worker-own", "yes")
+            .header("keep-alive", "timeout=5");
+        response.body(told.to_string().into()).expect("an answer")
+    })
+    .await
+}
 
-impl Refusing {
-    pub(crate) async fn start() -> SocketAddr {
-        use axum::routing::{get, post};
-        let models = json!({ "object": "list", "data": [{ "id": "m", "object": "model" }] });
-        let routes = axum::Router::new()
-            .route("/health", get(|| async { "" }))
-            .route("/v1/models", get(move || async move { models.to_string() }))
-            .route(
-                "/v1/{*path}",
-                post(|| async { http::StatusCode::SERVICE_UNAVAILABLE }),
-            );
-        let listener = tokio::net::TcpListener::bind(ANY_PORT)
-            .await
-            .expect("a free port");
-        let address = listener.local_addr().expect("it is bound");
-        tokio::spawn(async move { axum::serve(listener, routes).await });
-        address
-    }
+/// A worker that refuses every request.
+pub(crate) async fn refusing() -> SocketAddr {
+    answering(|_| async {
+        let mut response = Response::default();
+        *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
+        response
+    })
+    .await
 }
