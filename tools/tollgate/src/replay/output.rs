@@ -46,6 +46,9 @@ pub(super) fn prepare(args: &ReplayArgs) -> Result<(), String> {
     }
 }
 
+/// A file's name has 255 bytes: of a longer tag, so many are in it, and its recording's number.
+const TAG_MAX: usize = 200;
+
 /// Writes every form of the report into a directory.
 pub(super) fn write_all(report: &ReplayReport, directory: &Path) -> anyhow::Result<()> {
     let [text, json, page] = REPORTS.map(|name| directory.join(name));
@@ -71,8 +74,11 @@ pub(super) fn write_all(report: &ReplayReport, directory: &Path) -> anyhow::Resu
         into_file(&directory.join(format!("policy-{at}.hlog")), |file| {
             hlog::write(file, &comment, &intervals).map_err(Into::into)
         })?;
-        for recording in recordings {
-            let name = format!("policy-{at}.{}.hgrm", recording.tag());
+        for (number, recording) in recordings.into_iter().enumerate() {
+            let name = match recording.tag() {
+                tag if tag.len() <= TAG_MAX => format!("policy-{at}.{tag}.hgrm"),
+                tag => format!("policy-{at}.{}-{number}.hgrm", &tag[..TAG_MAX]),
+            };
             into_file(&directory.join(name), |file| {
                 hgrm::write(file, recording, hgrm::Unit::Milliseconds).map_err(Into::into)
             })?;

@@ -330,3 +330,38 @@ fn recorded_conversations_find_their_beginnings_cached() {
     assert_eq!(tokens(&without, "cached_tokens"), 0);
     assert!(tokens(&without, "charged_tokens") > tokens(&with, "charged_tokens"));
 }
+
+#[test]
+fn classes_with_long_names_have_files_of_their_own() {
+    let files = Files::new();
+    files.write("trace.csv", &trace(40));
+    let long = "c".repeat(300);
+    let class = |end: char| {
+        let name = format!("{long}{end}");
+        format!("- {{name: {name}, policy_family: {name}, cache_bucket: any, quantum: 100}}\n")
+    };
+    let policy = format!(
+        "default_policy_family: {long}a\nuncached_isl_buckets: [{{min_tokens: 0, bucket: any}}]\n\
+         policy_classes:\n{}{}",
+        class('a'),
+        class('b'),
+    );
+    files.write("policy.yaml", &policy);
+    let replayed = run(
+        files.path(),
+        &[
+            "replay",
+            "trace.csv",
+            "--policy",
+            "policy.yaml",
+            "--out",
+            "out",
+        ],
+        b"",
+    );
+    assert_eq!(replayed.code, Some(0), "{}", replayed.stderr);
+    let written = std::fs::read_dir(files.path().join("out")).expect("a folder");
+    let names = written.map(|entry| entry.expect("an entry").file_name());
+    let percentiles = names.filter(|name| name.to_string_lossy().ends_with(".hgrm"));
+    assert_eq!(percentiles.count(), 6, "three recordings of two classes");
+}
