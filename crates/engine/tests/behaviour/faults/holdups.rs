@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate::{
-    Command, Delivery, Endpoint, Engine, FailReason, Hint, ModelIndex, Nanos, Outcome, Receipt,
-    Refusal, Request, Ticket, Worker,
+    Builder, Command, Delivery, Endpoint, Engine, FailReason, Hint, ModelIndex, Nanos, Outcome,
+    Receipt, Refusal, Request, Ticket, Worker,
 };
 
 use super::{by_hand, dispatch, must_recv, now, small, turn};
@@ -282,4 +282,86 @@ fn a_thread_frozen_in_a_batch_holds_up_nobody() {
     });
     // What it held back was accepted, and never taken in.
     assert_eq!(std::iter::from_fn(|| first.take_back()).count(), 2);
+}
+
+/// A thread that stops receiving for its workers: another one's keep their rate, and what was for it comes
+/// when it is back.
+#[test]
+fn a_receiver_that_stands_still_leaves_the_others_their_rate() {
+    const LIVES: u64 = 3_000;
+    const ROUNDS: usize = 3;
+    let workers = [0, 1].map(Worker::new);
+    let builder = workers.into_iter().fold(small(), Builder::worker);
+    let built = builder
+        .ingress_shards(2)
+        .egress_shards(2)
+        .slots(512)
+        .build();
+    let mut built = built.unwrap_or_else(|errors| panic!("{errors}"));
+    let (mut for_other, mut for_first) = (built.ingress.pop(), built.ingress.pop());
+    let (mut other, mut first) = (built.egress.pop(), built.egress.pop());
+    let (for_other, for_first) = (
+        for_other.as_mut().expect("two"),
+        for_first.as_mut().expect("two"),
+    );
+    let (other, first) = (other.as_mut().expect("two"), first.as_mut().expect("two"));
+    let (is_frozen, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+    let of = |worker, payload| Request {
+        pin: Some(Endpoint::new(worker, 0)),
+        ..Request::new(1, payload)
+    };
+    let (mut undisturbed, mut beside_frozen) = (Duration::MAX, Duration::MAX);
+    thread::scope(|scope| {
+        let submitted = scope.spawn(|| {
+            let mut accepted = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                match for_first.try_submit(of(0, accepted)) {
+                    Ok(_) => accepted += 1,
+                    Err(_) => thread::yield_now(),
+                }
+            }
+            accepted
+        });
+        let received = scope.spawn(|| {
+            let mut received = 0;
+            loop {
+                if is_frozen.load(Ordering::Relaxed) {
+                    thread::sleep(Duration::from_millis(1));
+                } else if let Ok(Some(delivery)) = first.recv_timeout(Duration::from_millis(200)) {
+                    let dispatch = dispatch(Some(delivery));
+                    assert_eq!(dispatch.payload, received);
+                    first.complete(dispatch.receipt());
+                    received += 1;
+                } else if is_over.load(Ordering::Relaxed) {
+                    return received;
+                }
+            }
+        });
+        let mut lives = || {
+            let began = now();
+            for payload in 0..LIVES {
+                while for_other.try_submit(of(1, payload)).is_err() {
+                    thread::yield_now();
+                }
+                let dispatch = dispatch(Some(must_recv(other)));
+                assert_eq!(dispatch.payload, payload);
+                other.complete(dispatch.receipt());
+            }
+            began.elapsed()
+        };
+        for _ in 0..ROUNDS {
+            undisturbed = undisturbed.min(lives());
+            is_frozen.store(true, Ordering::Relaxed);
+            beside_frozen = beside_frozen.min(lives());
+            is_frozen.store(false, Ordering::Relaxed);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let accepted = submitted.join().expect("it does not panic");
+        assert!(accepted > 0);
+        assert_eq!(received.join().expect("it does not panic"), accepted);
+    });
+    assert!(
+        beside_frozen < undisturbed * 4,
+        "{undisturbed:?} while all receive, {beside_frozen:?} beside one that does not"
+    );
 }
