@@ -105,7 +105,6 @@ fn write(out: &mut impl Write, message: Message) -> std::io::Result<Option<Sende
 
 fn text(facts: &Facts, now: SystemTime) -> String {
     let mut line = timestamp(now);
-    let millis = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
     let _ = write!(
         line,
         " {} {} {}",
@@ -133,12 +132,12 @@ fn text(facts: &Facts, now: SystemTime) -> String {
         None => line.push_str(" worker=-"),
     }
     if let Some(wait) = facts.wait {
-        let _ = write!(line, " wait={}", millis(wait));
+        let _ = write!(line, " wait_ms={:.1}", millis(wait));
     }
     if let Some(first_byte) = facts.first_byte {
-        let _ = write!(line, " first_byte={}", millis(first_byte));
+        let _ = write!(line, " first_byte_ms={:.1}", millis(first_byte));
     }
-    let _ = write!(line, " duration={}", millis(facts.duration));
+    let _ = write!(line, " duration_ms={:.1}", millis(facts.duration));
     let _ = write!(
         line,
         " prompt={} cached={}",
@@ -152,7 +151,6 @@ fn text(facts: &Facts, now: SystemTime) -> String {
 }
 
 fn object(facts: &Facts, now: SystemTime) -> String {
-    let millis = |time: Duration| time.as_secs_f64() * 1e3;
     let object = json!({
         "time": timestamp(now),
         "request_id": facts.request_id,
@@ -177,6 +175,12 @@ fn object(facts: &Facts, now: SystemTime) -> String {
         "bytes_out": facts.bytes_out,
     });
     format!("{object}\n")
+}
+
+/// With three decimals at most, as nobody can measure more.
+#[expect(clippy::cast_precision_loss, reason = "no request takes 285 years")]
+fn millis(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e3
 }
 
 /// RFC 3339 in UTC, with milliseconds.
@@ -255,7 +259,7 @@ mod tests {
     fn a_line_tells_class_wait_worker_and_outcome() {
         let line = text(&facts(), SystemTime::UNIX_EPOCH);
         let expected = "1970-01-01T00:00:00.000Z 200 ok /v1/chat/completions model=m class=premium \
-            worker=3:1 wait=1.5 ms first_byte=20.0 ms duration=40.0 ms prompt=512 cached=0 attempts=2 id=r1\n";
+            worker=3:1 wait_ms=1.5 first_byte_ms=20.0 duration_ms=40.0 prompt=512 cached=0 attempts=2 id=r1\n";
         assert_eq!(line, expected);
     }
 
@@ -266,6 +270,7 @@ mod tests {
         let value: serde_json::Value = serde_json::from_str(&line).expect("it is JSON");
         assert_eq!(value["worker"], 3);
         assert_eq!(value["outcome"], "ok");
+        assert_eq!(value["wait_ms"].to_string(), "1.5");
         assert_eq!(value["prompt_tokens"], serde_json::Value::Null);
     }
 }
