@@ -1,4 +1,4 @@
-//! The time of a request through the router, beside that of a direct one.
+//! The time of a request through the router, beside that of a direct one and of one through a bare proxy.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -12,25 +12,28 @@ use crate::parts::Part;
 const BODY: &str = r#"{"model":"m","prompt":[1,2,3,4,5,6,7,8],"max_tokens":1}"#;
 /// Clients at one time in the second arm.
 const MANY: u64 = 32;
+/// What passes a request on, if anything.
+const NAMES: [&str; 3] = ["direct", "proxy", "router"];
 
 /// So many calls of each kind.
 pub(crate) async fn measure(calls: u64) {
     let worker = Part::start("part:instant", &[]);
+    let proxy = Part::start("part:proxy", &[worker.address.to_string()]);
     let router = Part::start("part:router", &[String::new(), worker.address.to_string()]);
     println!(
         "A request of 8 prompt tokens to a worker that answers at once, {calls} calls of each kind, by turns:"
     );
-    println!("clients  path     p50 us  p99 us  calls/s");
+    println!("clients  path       p50 us  p99 us  calls/s");
     for clients in [1, MANY.min(calls)] {
-        let ways = [worker.address, router.address];
+        let ways = [worker.address, proxy.address, router.address];
         let mut seen =
-            [(); 2].map(|()| Histogram::<u64>::new_with_max(60_000_000_000, 3).expect("a range"));
-        let mut seconds = [0.0; 2];
+            ways.map(|_| Histogram::<u64>::new_with_max(60_000_000_000, 3).expect("a range"));
+        let mut seconds = ways.map(|_| 0.0);
         let rounds = 10;
         let each = (calls / rounds / clients).max(1);
         // The first round warms both ways up.
         for round in 0..=rounds {
-            for way in 0..2 {
+            for way in 0..ways.len() {
                 let began = Instant::now();
                 let times = calls_of(ways[way], clients, each).await;
                 if round > 0 {
@@ -41,22 +44,24 @@ pub(crate) async fn measure(calls: u64) {
                 }
             }
         }
-        for (way, name) in ["direct", "router"].into_iter().enumerate() {
+        for (way, name) in NAMES.into_iter().enumerate() {
             println!(
-                "{clients:7}  {name:7} {} {:8.0}",
+                "{clients:7}  {name:9} {} {:8.0}",
                 quantiles(&seen[way]),
                 count(&seen[way]) / seconds[way]
             );
         }
-        let added = |q: f64| {
-            let [direct, router] = [0, 1].map(|way: usize| seen[way].value_at_quantile(q));
-            micros(router) - micros(direct)
-        };
-        println!(
-            "{clients:7}  added   {:7.0} {:7.0}",
-            added(0.5),
-            added(0.99)
-        );
+        for (name, than) in [("to direct", 0), ("to proxy", 1)] {
+            let added = |q: f64| {
+                let [less, router] = [than, 2].map(|way: usize| seen[way].value_at_quantile(q));
+                micros(router) - micros(less)
+            };
+            println!(
+                "{clients:7}  {name:9} {:7.0} {:7.0}",
+                added(0.5),
+                added(0.99)
+            );
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Router, workers and clients are processes of their own: this program starts itself again for each part.
 //!
-//! - *Added latency*: a worker that answers at once is called directly and through the router, by turns, by one
-//!   client and by 32 at a time; each keeps its connection.
+//! - *Added latency*: a worker that answers at once is called directly, through a proxy that decides nothing, and
+//!   through the router, by turns, by one client and by 32 at a time; each keeps its connection.
 //! - *Streams*: thousands of clients, each on a connection of its own, are released at once; two classes at
 //!   quanta of 4 : 1 before modelled workers. Counted are errors, the shares of the dispatches while both
 //!   classes waited, and the router's memory.

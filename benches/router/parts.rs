@@ -4,9 +4,12 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child, Command, Stdio};
 
+use axum::body::Body;
 use axum::routing::{get, post};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
 use tollgate::Nanos;
 use tollgate_mock_worker::{MockWorker, Settings};
 use tollgate_router::Router;
@@ -70,6 +73,7 @@ pub(crate) async fn run(part: &str, arguments: Vec<String>) {
     let address = match part {
         "part:instant" => instant().await,
         "part:worker" => worker().await,
+        "part:proxy" => proxy(&arguments).await,
         "part:router" => router(&arguments).await,
         other => panic!("there is no {other}"),
     };
@@ -91,6 +95,32 @@ async fn instant() -> SocketAddr {
         .route("/health", get(|| async { "" }))
         .route("/v1/models", get(|| async { MODELS }))
         .route("/v1/completions", post(answer));
+    listen(routes).await
+}
+
+/// A proxy that decides nothing: what the libraries take that the router stands on.
+async fn proxy(arguments: &[String]) -> SocketAddr {
+    let [worker] = arguments else {
+        panic!("a proxy has one worker")
+    };
+    let worker: http::uri::Authority = worker.parse().expect("an address");
+    let client = Client::builder(TokioExecutor::new()).build_http::<Body>();
+    let pass = move |request: http::Request<Body>| {
+        let (client, worker) = (client.clone(), worker.clone());
+        async move {
+            let (mut head, body) = request.into_parts();
+            let mut uri = head.uri.into_parts();
+            uri.scheme = Some(http::uri::Scheme::HTTP);
+            uri.authority = Some(worker);
+            head.uri = uri.try_into().expect("an address and a path");
+            let answer = client.request(http::Request::from_parts(head, body)).await;
+            answer.expect("the worker answers").map(Body::new)
+        }
+    };
+    listen(axum::Router::new().fallback(pass)).await
+}
+
+async fn listen(routes: axum::Router) -> SocketAddr {
     let listener = tokio::net::TcpListener::bind(ANY_PORT)
         .await
         .expect("a free port");
