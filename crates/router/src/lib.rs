@@ -11,7 +11,7 @@
 //! | `server` | connections, their limits and times |
 //! | `routes` | what clients may ask for |
 //! | `proxy` | a request's way, from its body to the last byte of its answer |
-//! | `cost` | what a request costs: reading bodies, estimating tokens, the prefix index |
+//! | `cost` | what a request costs: reading bodies, estimating or counting tokens, the prefix index |
 //! | `sse` | events of a streamed answer |
 //! | `refusal` | the one table from a request's fate to status and code |
 //! | `fleet` | models, workers, their health, the policy in force |
@@ -37,5 +37,6 @@ pub mod sse;
 mod upstream;
 
 pub use self::admin::state;
+pub use self::fleet::{CounterError, CounterErrors};
 pub use self::router::{Router, StartError};
 pub use self::upstream::CertificateError;

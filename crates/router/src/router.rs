@@ -12,7 +12,7 @@ use tollgate::policy::PolicyFile;
 use tollgate::{BuildErrors, BuiltAdmission, Engine, Lost, Waiter};
 
 use crate::config::{Config, ConfigErrors};
-use crate::fleet::{Fleet, read_policy, watch};
+use crate::fleet::{CounterErrors, Counters, Fleet, read_policy, watch};
 use crate::server::{self, descriptors};
 use crate::shared::{Bound, Shared};
 use crate::upstream::{CertificateError, Upstream};
@@ -50,6 +50,9 @@ pub enum StartError {
     /// The certificates for workers are wrong.
     #[error(transparent)]
     Certificates(#[from] CertificateError),
+    /// Tokenizers are wrong or cannot be read.
+    #[error(transparent)]
+    Tokenizers(#[from] CounterErrors),
     /// The engine cannot be built with these sizes.
     #[error("the engine cannot be built: {0}")]
     Engine(#[from] BuildErrors),
@@ -88,12 +91,13 @@ impl Router {
         let policy = read_policy(&config).map_err(|error| StartError::Policy(error.to_string()))?;
         let mut warnings: Vec<_> = policy.warnings().iter().map(ToString::to_string).collect();
         let upstream = Upstream::new(config.timeouts.connect, config.worker_ca.as_deref())?;
+        let counters = read_counters(&config).await?;
         let built = build(&config, &policy)?;
         warnings.extend(built.warnings.iter().map(PlacementWarning::to_string));
         let config = Arc::new(config);
         let handles = built.engine.handles().clone();
         let names = model_names(&config, &policy);
-        let fleet = Arc::new(Fleet::new(Arc::clone(&config), handles, policy));
+        let fleet = Arc::new(Fleet::new(Arc::clone(&config), handles, policy, counters));
         let expected =
             fleet.change(move |fleet| names.iter().try_for_each(|name| fleet.expect_model(name)));
         expected
@@ -270,6 +274,13 @@ impl Drop for Router {
         }
         self.shared.phase.send_replace(crate::shared::Phase::Cut);
     }
+}
+
+/// Reads the tokenizers, which may take a second each.
+async fn read_counters(config: &Config) -> Result<Counters, CounterErrors> {
+    let tokenizers = config.tokenizers.clone();
+    let read = tokio::task::spawn_blocking(move || Counters::read(&tokenizers)).await;
+    read.expect("reading does not panic, and nobody aborts it")
 }
 
 /// The models that are known before any worker was asked.

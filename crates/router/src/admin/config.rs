@@ -10,7 +10,9 @@ use axum::extract::State;
 use http::{HeaderName, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
-use crate::config::{AccessLog, Config, EngineSizes, HeaderNames, Limits, OnLoss, Timeouts};
+use crate::config::{
+    AccessLog, Config, EngineSizes, HeaderNames, Limits, OnLoss, Timeouts, TokenizerConfig,
+};
 use crate::fleet::{Fleet, PolicyFailure, Reloaded};
 use crate::routes::json_response;
 use crate::shared::Shared;
@@ -40,6 +42,15 @@ fn path(path: Option<&PathBuf>) -> Value {
     json!(path.map(|path| path.display().to_string()))
 }
 
+/// Files by models.
+fn tokenizers(tokenizers: &[TokenizerConfig]) -> Value {
+    let files = tokenizers.iter().map(|tokenizer| {
+        let file = tokenizer.file.display().to_string();
+        (tokenizer.model.clone(), json!(file))
+    });
+    Value::Object(files.collect())
+}
+
 fn basics(config: &Config) -> Part {
     let threshold = config.queue_threshold.as_ref();
     let log = match config.access_log {
@@ -55,6 +66,7 @@ fn basics(config: &Config) -> Part {
         ("access_log", json!(log)),
         ("drain", seconds(config.drain)),
         ("worker_ca", path(config.worker_ca.as_ref())),
+        ("tokenizer", tokenizers(&config.tokenizers)),
         ("allow_pins", json!(config.allow_pins)),
     ]
 }
@@ -154,6 +166,13 @@ pub(crate) fn describe(shared: &Shared) -> String {
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => "unset".to_owned(),
+        Value::Object(members) if members.is_empty() => "unset".to_owned(),
+        // As the environment writes it.
+        Value::Object(members) => {
+            let pairs = members.iter();
+            let pairs = pairs.map(|(key, value)| format!("{key}={}", plain(value)));
+            pairs.collect::<Vec<_>>().join(",")
+        }
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }

@@ -7,7 +7,7 @@ use tollgate::policy::PolicyFile;
 use tollgate::{AdmitError, Engine, ModelIndex, Permit, Request, Waiter};
 
 use crate::config::{Config, WorkerConfig};
-use crate::fleet::{Fleet, Model};
+use crate::fleet::{Counters, Fleet, Model};
 use crate::shared::Shared;
 use crate::upstream::Upstream;
 
@@ -42,7 +42,12 @@ impl Fixture {
         let built = builder.slots(1_024).room_waiters(64).build_admission();
         let built = built.expect("it can be built");
         let handles = built.engine.handles().clone();
-        let fleet = Arc::new(Fleet::new(Arc::clone(&config), handles, policy));
+        let fleet = Arc::new(Fleet::new(
+            Arc::clone(&config),
+            handles,
+            policy,
+            Counters::default(),
+        ));
         for model in models {
             fleet.expect_model(model).expect("there is a place");
         }

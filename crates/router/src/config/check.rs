@@ -4,7 +4,8 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::Config;
+use super::{Config, TokenizerConfig};
+use crate::cost::tokenizer;
 
 /// One thing that is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,6 +97,7 @@ impl Config {
             let found = format!("{} s", self.drain.as_secs_f64());
             check.wrong("drain", found, remedy);
         }
+        self.check_tokenizers(&mut check);
         self.check_headers(&mut check);
         self.check_workers(&mut check);
         self.check_numbers(&mut check);
@@ -103,6 +105,25 @@ impl Config {
             Ok(())
         } else {
             Err(ConfigErrors(check.0))
+        }
+    }
+
+    fn check_tokenizers(&self, check: &mut Check) {
+        if !self.tokenizers.is_empty() && !tokenizer::IS_BUILT {
+            let models = self.tokenizers.iter().map(|tokenizer| &*tokenizer.model);
+            let found = format!("one for {}", models.collect::<Vec<_>>().join(", "));
+            let remedy = "this program was built without the feature `tokenizer`: build it by \
+                `cargo build --release -p tollgate-cli --features tokenizer`, or leave the setting away";
+            check.wrong("tokenizer", found, remedy.to_owned());
+        }
+        for (at, TokenizerConfig { model, .. }) in self.tokenizers.iter().enumerate() {
+            if self.tokenizers[..at]
+                .iter()
+                .any(|other| other.model == *model)
+            {
+                let remedy = "name each model once".to_owned();
+                check.wrong("tokenizer", format!("{model} stands there twice"), remedy);
+            }
         }
     }
 
@@ -241,6 +262,38 @@ mod tests {
         let errors = config.check().expect_err("two things are wrong");
         let found: Vec<_> = errors.errors().iter().map(|error| error.what).collect();
         assert_eq!(found, ["session-header", "told-class-header"]);
+    }
+
+    #[test]
+    fn a_model_has_one_tokenizer_at_most() {
+        let mut config = Config::default();
+        let of = |model: &str| TokenizerConfig {
+            model: model.to_owned(),
+            file: "tokenizer.json".into(),
+        };
+        config.tokenizers = vec![of("a"), of("b"), of("a")];
+        let errors = config.check().expect_err("it is named twice").to_string();
+        let expected = "tokenizer: a stands there twice; name each model once";
+        assert!(errors.contains(expected), "{errors}");
+        config.tokenizers.pop();
+        assert_eq!(config.check().is_ok(), tokenizer::IS_BUILT);
+    }
+
+    #[cfg(not(feature = "tokenizer"))]
+    #[test]
+    fn tokenizers_need_the_feature() {
+        let tokenizer = TokenizerConfig {
+            model: "a".to_owned(),
+            file: "tokenizer.json".into(),
+        };
+        let config = Config {
+            tokenizers: vec![tokenizer],
+            ..Config::default()
+        };
+        let errors = config.check().expect_err("it is not built").to_string();
+        let expected =
+            "tokenizer: one for a; this program was built without the feature `tokenizer`";
+        assert!(errors.starts_with(expected), "{errors}");
     }
 
     #[test]

@@ -55,6 +55,9 @@ pub struct Config {
     pub drain: Duration,
     /// Certificates, in PEM, of those who sign for `https://` workers, beside the system's.
     pub worker_ca: Option<PathBuf>,
+    /// Models whose prompts are counted by their own tokenizers, each once. Default: none, and prompts are
+    /// estimated. With any, the crate needs its feature `tokenizer`.
+    pub tokenizers: Vec<TokenizerConfig>,
     /// How each request is logged on standard output. Default: one line of text.
     pub access_log: AccessLog,
 }
@@ -87,6 +90,15 @@ impl WorkerConfig {
             taints: Vec::new(),
         }
     }
+}
+
+/// A model's own tokenizer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenizerConfig {
+    /// The model, as requests name it. No worker need serve it.
+    pub model: String,
+    /// A `tokenizer.json`, as it lies beside a model, of at most 256 MiB.
+    pub file: PathBuf,
 }
 
 /// Names of headers. Those of the first group are read, those of the second are written; no name of the second
@@ -325,6 +337,7 @@ impl Default for Config {
             engine: EngineSizes::default(),
             drain: Duration::from_secs(30),
             worker_ca: None,
+            tokenizers: Vec::new(),
             access_log: AccessLog::Text,
         }
     }

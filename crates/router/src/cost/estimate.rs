@@ -50,6 +50,14 @@ impl From<&Prompt> for Facts {
 }
 
 impl Facts {
+    /// The tokens of a prompt whose text has so many: with its ids, [`MESSAGE_TOKENS`] for each message and
+    /// [`MEDIA_TOKENS`] for each part that is no text. At most `u32::MAX`.
+    #[must_use]
+    pub fn tokens_with_text(self, text_tokens: u64) -> u32 {
+        let tokens = self.tokens_besides_text().saturating_add(text_tokens);
+        u32::try_from(tokens).unwrap_or(u32::MAX)
+    }
+
     /// Tokens besides those of the text.
     fn tokens_besides_text(self) -> u64 {
         let messages = u64::from(self.messages) * MESSAGE_TOKENS;
@@ -80,8 +88,8 @@ impl TokenEstimate {
         f64::from_bits(self.ratio.load(Ordering::Relaxed))
     }
 
-    /// The tokens of a prompt: its ids, its text by the ratio, rounded up, [`MESSAGE_TOKENS`] for each message
-    /// and [`MEDIA_TOKENS`] for each part that is no text. At most `u32::MAX`.
+    /// The tokens of a prompt: those of its text by the ratio, rounded up, and [those besides
+    /// it](Facts::tokens_with_text). At most `u32::MAX`.
     ///
     /// ```
     /// use tollgate_router::cost::body::Prompt;
@@ -100,8 +108,7 @@ impl TokenEstimate {
             reason = "it is no less than 0, and the cast saturates"
         )]
         let text = text as u64;
-        let tokens = facts.tokens_besides_text().saturating_add(text);
-        u32::try_from(tokens).unwrap_or(u32::MAX)
+        facts.tokens_with_text(text)
     }
 
     /// Learns from a worker's count of a prompt.

@@ -8,6 +8,7 @@
 //! 2. Readers take the tables as they are, without waiting.
 //! 3. A control call waits for the arbiter's turn. Async callers go through [`Fleet::change`].
 
+mod counters;
 mod model;
 mod policy;
 mod watch;
@@ -23,6 +24,8 @@ use tokio::sync::broadcast;
 use tollgate::policy::PolicyFile;
 use tollgate::{Control, ControlError, Handles, ModelIndex, State, WorkerId};
 
+pub use self::counters::{CounterError, CounterErrors};
+pub(crate) use self::counters::{CounterFigures, Counters};
 pub(crate) use self::model::Model;
 pub(crate) use self::policy::{PolicyFailure, Reloaded, read_policy};
 pub(crate) use self::watch::watch;
@@ -39,6 +42,7 @@ pub(crate) struct Fleet {
     pub(crate) config: Arc<Config>,
     pub(crate) handles: Handles,
     control: Control,
+    counters: Counters,
     models: ArcSwap<Vec<Arc<Model>>>,
     workers: ArcSwap<BTreeMap<u64, Arc<Worker>>>,
     policy: ArcSwap<PolicyFile>,
@@ -79,12 +83,18 @@ pub(crate) enum Unroutable {
 }
 
 impl Fleet {
-    pub(crate) fn new(config: Arc<Config>, handles: Handles, policy: PolicyFile) -> Self {
+    pub(crate) fn new(
+        config: Arc<Config>,
+        handles: Handles,
+        policy: PolicyFile,
+        counters: Counters,
+    ) -> Self {
         let control = handles.control();
         Self {
             config,
             handles,
             control,
+            counters,
             models: ArcSwap::default(),
             workers: ArcSwap::default(),
             policy: ArcSwap::from_pointee(policy),
@@ -174,7 +184,7 @@ impl Fleet {
         let profile = self.policy.load().profile(Some(name)).clone();
         self.control.reload(index, profile)?;
         let mut models = Vec::clone(&models);
-        let model = Model::new(name, index, &self.config);
+        let model = Model::new(name, index, &self.config, self.counters.of(name));
         model.see_classes(&self.handles);
         models.push(Arc::new(model));
         self.models.store(Arc::new(models));

@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use tollgate::stats::ModelSnapshot;
 use tollgate::{ClassIndex, Handles, ModelIndex};
 
+use super::counters::PromptCounter;
 use crate::affinity::Sessions;
 use crate::config::Config;
 use crate::cost::{EstimateErrors, PrefixIndex, TokenEstimate};
@@ -20,6 +21,8 @@ pub(crate) struct Model {
     pub(crate) index: ModelIndex,
     pub(crate) tokens: TokenEstimate,
     pub(crate) errors: EstimateErrors,
+    /// Counts prompts, where the model's tokenizer is known.
+    pub(crate) counter: Option<Arc<PromptCounter>>,
     /// None where the index is switched off.
     pub(crate) prefixes: Option<PrefixIndex>,
     pub(crate) sessions: Sessions,
@@ -42,13 +45,19 @@ pub(crate) struct ClassView {
 const WEIGHT: f64 = 0.2;
 
 impl Model {
-    pub(super) fn new(name: &str, index: ModelIndex, config: &Config) -> Self {
+    pub(super) fn new(
+        name: &str,
+        index: ModelIndex,
+        config: &Config,
+        counter: Option<Arc<PromptCounter>>,
+    ) -> Self {
         let blocks = config.prefix_blocks;
         Self {
             name: name.into(),
             index,
             tokens: TokenEstimate::default(),
             errors: EstimateErrors::default(),
+            counter,
             prefixes: (blocks > 0).then(|| PrefixIndex::new(blocks)),
             sessions: Sessions::new(&config.affinity),
             classes: ArcSwap::default(),

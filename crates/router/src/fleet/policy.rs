@@ -60,7 +60,7 @@ pub(crate) fn read_policy(config: &Config) -> Result<PolicyFile, PolicyFailure> 
     let Some(path) = config.policy.as_deref() else {
         return Ok(complete(PolicyFile::default(), config));
     };
-    let bytes = read_bounded(path).map_err(|error| PolicyFailure::Unreadable {
+    let bytes = read_bounded(path, FILE_BYTES_MAX).map_err(|error| PolicyFailure::Unreadable {
         path: path.to_owned(),
         error,
     })?;
@@ -80,15 +80,15 @@ fn complete(policy: PolicyFile, config: &Config) -> PolicyFile {
     }
 }
 
-/// The contents, or as much of them as shows that they are too large.
-fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
+/// The contents, or as much of them as shows that they are larger than so many bytes.
+pub(super) fn read_bounded(path: &Path, bytes_max: usize) -> std::io::Result<Vec<u8>> {
     use std::io::Read;
     // Opening a pipe waits for whoever writes to it.
     if !std::fs::metadata(path)?.is_file() {
         return Err(std::io::Error::other("it is no regular file"));
     }
     let mut bytes = Vec::new();
-    let most = FILE_BYTES_MAX as u64 + 1;
+    let most = bytes_max as u64 + 1;
     std::fs::File::open(path)?
         .take(most)
         .read_to_end(&mut bytes)?;

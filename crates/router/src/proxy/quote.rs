@@ -10,13 +10,10 @@ use serde_json::json;
 use tollgate::{Endpoint, Hint, Nanos};
 
 use super::hints::{self, Hints};
-use crate::cost::{self, Api, BodyError, Facts, RequestBody};
+use crate::cost::{self, Api, BodyError, Facts, LONG_BYTES, RequestBody};
 use crate::fleet::{Model, Unroutable};
 use crate::refusal::{RETRY_MIN, Refusal, Retry};
 use crate::shared::Shared;
-
-/// A body of so many bytes is read on a thread of its own, so that it holds up nobody else.
-const LONG_BYTES: usize = 1 << 18;
 
 /// A request as it is submitted.
 #[derive(Debug)]
@@ -24,9 +21,9 @@ pub(super) struct Quote {
     pub(super) model: Arc<Model>,
     pub(super) hints: Hints,
     pub(super) is_streamed: bool,
-    /// Prompt tokens, as far as they can be told.
+    /// Prompt tokens, counted or estimated.
     pub(super) tokens: u32,
-    /// What the estimate stands on.
+    /// What an estimate stands on.
     pub(super) facts: Facts,
     /// Where how much of the prompt is expected in a cache.
     pub(super) cached: ArrayVec<Hint, { tollgate::HINTS_MAX }>,
@@ -84,7 +81,11 @@ pub(super) async fn quote(
             .map_or(Bound::Free, Bound::Session),
         (None, None) => Bound::Free,
     };
-    let tokens = model.tokens.tokens(&read.prompt);
+    let counted = match &model.counter {
+        Some(counter) => counter.tokens(api, body, &read.prompt).await,
+        None => None,
+    };
+    let tokens = counted.unwrap_or_else(|| model.tokens.tokens(&read.prompt));
     let mut cached = ArrayVec::new();
     if let Some(prefixes) = &model.prefixes {
         let matches = prefixes.matches(&read.prompt.blocks).into_iter();

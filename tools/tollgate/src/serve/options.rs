@@ -8,7 +8,9 @@ use serde::Deserialize;
 use tollgate_policy::file::FILE_BYTES_MAX;
 use tollgate_router::config::Config;
 
-use super::values::{Header, Log, Loss, Seconds, Threshold, Told, Waiting, Worker};
+use super::values::{
+    self, Header, Log, Loss, Seconds, Threshold, Tokenizer, Told, Waiting, Worker,
+};
 use crate::policy_file::read_bounded;
 
 /// Declares settings that may be absent, and how those of two places make one.
@@ -73,6 +75,12 @@ settings! {
         /// Certificates, in PEM, of those who sign for https workers, beside the system's
         #[arg(long, value_name = "FILE", env = "TOLLGATE_WORKER_CA")]
         worker_ca: PathBuf,
+
+        /// Counts a model's prompts by its tokenizer.json, where the program is built for it; may be given again.
+        /// In a file: `tokenizers`, a map of models to files
+        #[arg(long = "tokenizer", value_name = "MODEL=FILE", env = "TOLLGATE_TOKENIZER", value_delimiter = ',')]
+        #[serde(default, deserialize_with = "values::tokenizers")]
+        tokenizers: Vec<Tokenizer>,
 
         /// The request header that names class or family [default: x-dynamo-meta-policy-class]
         #[arg(long, value_name = "NAME", env = "TOLLGATE_CLASS_HEADER", help_heading = "Headers")]
@@ -323,6 +331,8 @@ impl Options {
     }
 
     fn apply_workers(self, config: &mut Config) {
+        let tokenizers = self.tokenizers.unwrap_or_default().into_iter();
+        config.tokenizers = tokenizers.map(|tokenizer| tokenizer.0).collect();
         let workers = self.workers.unwrap_or_default();
         config.workers = workers.into_iter().map(|worker| worker.0).collect();
         let health = &mut config.health;

@@ -1,5 +1,7 @@
 //! Values of settings, as flags, environment and file write them.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use tollgate::Idle;
 use tollgate::policy::Fraction;
-use tollgate_router::config::{AccessLog, OnLoss, WorkerConfig};
+use tollgate_router::config::{AccessLog, OnLoss, TokenizerConfig, WorkerConfig};
 
 /// Lets a file write a value as a flag does, as a text or a number.
 macro_rules! deserialize_as_text {
@@ -171,6 +173,41 @@ impl<'de> Deserialize<'de> for Worker {
     }
 }
 
+/// A model's tokenizer, as MODEL=FILE.
+#[derive(Clone, Debug)]
+pub(super) struct Tokenizer(pub(super) TokenizerConfig);
+
+impl FromStr for Tokenizer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((model, file)) if !model.is_empty() && !file.is_empty() => {
+                Ok(Self(TokenizerConfig {
+                    model: model.to_owned(),
+                    file: file.into(),
+                }))
+            }
+            _ => Err(format!(
+                "`{text}` is no model's tokenizer: write MODEL=FILE, as m=m/tokenizer.json"
+            )),
+        }
+    }
+}
+
+/// Tokenizers as a file has them: a map of models to files.
+pub(super) fn tokenizers<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Vec<Tokenizer>>, D::Error> {
+    let files = Option::<BTreeMap<String, PathBuf>>::deserialize(from)?;
+    Ok(files.map(|files| {
+        let tokenizers = files.into_iter();
+        tokenizers
+            .map(|(model, file)| Tokenizer(TokenizerConfig { model, file }))
+            .collect()
+    }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,6 +219,16 @@ mod tests {
         for wrong in ["-1", "NaN", "soon", "inf", "1e300"] {
             let error = wrong.parse::<Seconds>().expect_err(wrong);
             assert!(error.contains("number of seconds"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_tokenizer_is_a_model_and_its_file() {
+        let Tokenizer(found) = "org/m=a/b=c.json".parse().expect("both are there");
+        assert_eq!((&*found.model, found.file), ("org/m", "a/b=c.json".into()));
+        for wrong in ["", "m", "m=", "=file"] {
+            let error = wrong.parse::<Tokenizer>().expect_err(wrong);
+            assert!(error.contains("MODEL=FILE"), "{error}");
         }
     }
 

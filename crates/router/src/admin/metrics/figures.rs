@@ -178,6 +178,21 @@ pub(super) const MODELS: &[Figure<ModelFigures>] = &[
         "Tokens that a byte of a prompt's text is taken for.",
         |row| some(row.tokens_per_byte),
     ),
+    counter(
+        "tokenizer_counted",
+        "Prompts that the model's tokenizer counted.",
+        |row| row.counted.map(|counted| Number::Whole(counted.counted)),
+    ),
+    counter(
+        "tokenizer_failures",
+        "Prompts that it could not take, which were estimated.",
+        |row| row.counted.map(|counted| Number::Whole(counted.failures)),
+    ),
+    counter(
+        "tokenizer_skipped",
+        "Prompts that were too long for it, or found it busy, and were estimated.",
+        |row| row.counted.map(|counted| Number::Whole(counted.skipped)),
+    ),
 ];
 
 pub(super) const ESTIMATES: &[Figure<ErrorSums>] = &[

@@ -16,7 +16,7 @@ use tollgate::stats::{CoreSnapshot, EgressSnapshot, EndpointGauges, IngressSnaps
 use super::encode::{self, Labels, Number};
 use super::figures;
 use crate::cost::estimate::ErrorSums;
-use crate::fleet::{Model, Standing};
+use crate::fleet::{CounterFigures, Model, Standing};
 use crate::shared::{PIECE, Shared};
 
 /// One class, with counters that do not fall.
@@ -41,6 +41,8 @@ pub(super) struct ModelFigures {
     /// Blocks that are remembered, and those that made room; none without an index.
     pub(super) prefixes: Option<(u64, u64)>,
     pub(super) tokens_per_byte: f64,
+    /// None without a tokenizer.
+    pub(super) counted: Option<CounterFigures>,
 }
 
 #[derive(Debug)]
@@ -153,6 +155,7 @@ impl Reading {
             sessions: count(model.sessions.len()),
             prefixes: prefixes.map(|prefixes| (count(blocks), prefixes.evicted())),
             tokens_per_byte: model.tokens.ratio(),
+            counted: model.counter.as_ref().map(|counter| counter.figures()),
         };
         self.models.push((vec![label], row));
     }

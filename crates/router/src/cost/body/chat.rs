@@ -129,9 +129,10 @@ impl<'de> Value<'de> for Message<'_> {
         if let Some(calls) = tool_calls.filter(|calls| calls.get() != "null") {
             let lane = Lane::Body;
             let mut parser = serde_json::Deserializer::from_str(calls.get());
-            Read(Structure { draft, lane })
+            Read(Structure::of(draft, lane))
                 .deserialize(&mut parser)
                 .map_err(A::Error::custom)?;
+            draft.end_of_text();
         }
         draft.end_of_message(role.as_deref(), name.as_deref());
         Ok(())

@@ -3,7 +3,7 @@
 use serde::de::Error;
 
 use super::stream::{Mark, Stream, chain};
-use super::{AgentHints, Api, BodyError, Prompt, RequestBody, batch, chat};
+use super::{AgentHints, Api, BodyError, Prompt, RequestBody, Texts, batch, chat};
 
 /// The streams of a prompt, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub(super) struct Draft {
     text_bytes: u64,
     messages: u32,
     media_parts: u32,
+    /// What the prompt says, where somebody wants to know.
+    texts: Option<Texts>,
     /// The first error, if it is not the parser's.
     problem: Option<BodyError>,
 }
@@ -49,7 +51,16 @@ impl Draft {
             text_bytes: 0,
             messages: 0,
             media_parts: 0,
+            texts: None,
             problem: None,
+        }
+    }
+
+    /// One that keeps the prompt's texts.
+    pub(super) fn with_texts(api: Api) -> Self {
+        Self {
+            texts: Some(Texts::default()),
+            ..Self::new(api)
         }
     }
 
@@ -98,14 +109,36 @@ impl Draft {
         &mut self.streams[lane as usize]
     }
 
+    /// A whole text.
     pub(super) fn text(&mut self, lane: Lane, text: &str) {
-        self.stream(lane).text(text.as_bytes());
-        self.text_bytes += text.len() as u64;
+        self.piece(lane, text);
+        self.end_of_text();
     }
 
-    /// Bytes that the prompt has, but the stream has not: it has marks instead.
-    pub(super) const fn punctuation(&mut self, text: &str) {
+    /// The next piece of a text.
+    pub(super) fn piece(&mut self, lane: Lane, text: &str) {
+        self.stream(lane).text(text.as_bytes());
+        self.punctuation(text);
+    }
+
+    /// A piece that the text has, but the stream has not: it has marks instead.
+    pub(super) fn punctuation(&mut self, text: &str) {
         self.text_bytes += text.len() as u64;
+        if let Some(texts) = &mut self.texts {
+            texts.piece(text);
+        }
+    }
+
+    /// The pieces so far are a text.
+    pub(super) fn end_of_text(&mut self) {
+        if let Some(texts) = &mut self.texts {
+            texts.end();
+        }
+    }
+
+    /// The prompt's texts, if they were kept.
+    pub(super) fn into_texts(self) -> Texts {
+        self.texts.unwrap_or_default()
     }
 
     pub(super) fn id(&mut self, id: u32) {

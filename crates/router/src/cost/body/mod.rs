@@ -1,8 +1,8 @@
 //! Reading a request's body.
 //!
-//! A body is gone through once, with visitors: no tree is built of it, and beyond the body itself it takes
-//! the memory of its longest escaped string, of the hashes of its blocks, and of the short strings that are
-//! kept. The members may come in any order. What the router does not need is not looked at, beyond that it
+//! A body is gone through with visitors: no tree is built of it, and beyond the body itself it takes the memory
+//! of its longest escaped string, of the hashes of its blocks, and of the short strings that are kept. Whoever
+//! wants the prompt's texts as well goes through it a second time, once the model is known: [`texts`]. The members may come in any order. What the router does not need is not looked at, beyond that it
 //! is JSON: the worker decides whether it is right.
 //!
 //! # The canonical stream
@@ -24,11 +24,13 @@ mod stream;
 mod structure;
 #[cfg(test)]
 mod tests;
+mod texts;
 
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess};
 
 pub use self::error::{BodyError, Found};
 pub use self::stream::{BLOCK_BYTES, BLOCKS_MAX};
+pub use self::texts::Texts;
 
 use self::batch::Batch;
 use self::chat::Messages;
@@ -147,15 +149,42 @@ pub struct Prompt {
 /// # Ok::<(), tollgate_router::cost::body::BodyError>(())
 /// ```
 pub fn read(api: Api, body: &[u8]) -> Result<RequestBody, BodyError> {
+    through(Draft::new(api), body)?.finish()
+}
+
+/// The texts of a body's prompt: those whose bytes are [`Prompt::text_bytes`], in the order in which they stand in
+/// the body. The text of a message, of a part of it, of an instruction, or of one prompt of a batch is one text; so
+/// are the definitions of all tools, and all calls of a message, written compactly and without escapes.
+///
+/// # Errors
+/// What [`read`] would say, but that the prompt may be missing.
+///
+/// # Complexity
+/// That of [`read`], and memory for the texts.
+///
+/// # Examples
+/// ```
+/// use tollgate_router::cost::body::{Api, texts};
+///
+/// let body = br#"{"messages": [{"content": ["caf\u00e9", {"type": "text", "text": "?"}]}], "tools": [ 1 ]}"#;
+/// let texts = texts(Api::Chat, body)?;
+/// assert_eq!(texts.iter().collect::<Vec<_>>(), ["café", "?", "[1]"]);
+/// # Ok::<(), tollgate_router::cost::body::BodyError>(())
+/// ```
+pub fn texts(api: Api, body: &[u8]) -> Result<Texts, BodyError> {
+    Ok(through(Draft::with_texts(api), body)?.into_texts())
+}
+
+/// Goes through a body.
+fn through(mut draft: Draft, body: &[u8]) -> Result<Draft, BodyError> {
     let text = match str::from_utf8(body) {
         Ok(text) => text,
         Err(error) => return Err(BodyError::not_utf8(body, error.valid_up_to())),
     };
-    let mut draft = Draft::new(api);
     let mut parser = serde_json::Deserializer::from_str(text);
     let read = Read(Body(&mut draft)).deserialize(&mut parser);
     match read.and_then(|()| parser.end()) {
-        Ok(()) => draft.finish(),
+        Ok(()) => Ok(draft),
         Err(error) => Err(draft.into_error(&error)),
     }
 }
@@ -239,7 +268,8 @@ impl<'de> Value<'de> for Body<'_> {
                 }
                 Member::Tools => {
                     let lane = Lane::Tools;
-                    object.next_value_seed(Read(Structure { draft, lane }))?;
+                    object.next_value_seed(Read(Structure::of(draft, lane)))?;
+                    draft.end_of_text();
                 }
                 Member::Other => {
                     object.next_value::<IgnoredAny>()?;

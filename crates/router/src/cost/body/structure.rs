@@ -6,20 +6,33 @@ use super::json::{Key, Read, Value};
 use super::stream::Mark;
 use super::{Draft, Lane};
 
-/// Takes a value as the text that it is when it is written compactly and without escapes.
+/// Takes a value as the text that it is when it is written compactly and without escapes. A whole value is one
+/// text; whoever hands it over ends it.
 pub(super) struct Structure<'d> {
     pub(super) draft: &'d mut Draft,
     pub(super) lane: Lane,
+    /// What stands between the value before this one and this one.
+    comma: &'static str,
 }
 
-impl Structure<'_> {
+impl<'d> Structure<'d> {
+    /// A whole value.
+    pub(super) const fn of(draft: &'d mut Draft, lane: Lane) -> Self {
+        Self {
+            draft,
+            lane,
+            comma: "",
+        }
+    }
+
     fn begin(&mut self, mark: Mark) {
+        self.draft.punctuation(self.comma);
         self.draft.stream(self.lane).mark(mark);
     }
 
     fn scalar(mut self, spelling: &str) {
         self.begin(Mark::Scalar);
-        self.draft.text(self.lane, spelling);
+        self.draft.piece(self.lane, spelling);
     }
 }
 
@@ -56,45 +69,47 @@ impl<'de> Value<'de> for Structure<'_> {
 
     fn text<E: Error>(mut self, text: &str) -> Result<(), E> {
         self.begin(Mark::Text);
-        self.draft.text(self.lane, text);
-        self.draft.punctuation("\"\"");
+        self.draft.punctuation("\"");
+        self.draft.piece(self.lane, text);
+        self.draft.punctuation("\"");
         Ok(())
     }
 
     fn array<A: SeqAccess<'de>>(mut self, mut array: A) -> Result<(), A::Error> {
         self.begin(Mark::Array);
-        let Self { draft, lane } = self;
-        draft.punctuation("[]");
+        let Self { draft, lane, .. } = self;
+        draft.punctuation("[");
         let mut comma = "";
         while array
-            .next_element_seed(Read(Structure { draft, lane }))?
+            .next_element_seed(Read(Structure { draft, lane, comma }))?
             .is_some()
         {
-            draft.punctuation(comma);
             comma = ",";
         }
+        draft.punctuation("]");
         draft.stream(lane).mark(Mark::End);
         Ok(())
     }
 
     fn object<A: MapAccess<'de>>(mut self, mut object: A) -> Result<(), A::Error> {
         self.begin(Mark::Object);
-        let Self { draft, lane } = self;
-        draft.punctuation("{}");
-        let mut comma = "";
+        let Self { draft, lane, .. } = self;
+        draft.punctuation("{");
+        let mut before = "\"";
         loop {
             let key = Key(|name: &str| {
                 draft.stream(lane).mark(Mark::Text);
-                draft.text(lane, name);
-                draft.punctuation("\"\":");
+                draft.punctuation(before);
+                draft.piece(lane, name);
+                draft.punctuation("\":");
             });
             if object.next_key_seed(key)?.is_none() {
                 break;
             }
-            object.next_value_seed(Read(Structure { draft, lane }))?;
-            draft.punctuation(comma);
-            comma = ",";
+            object.next_value_seed(Read(Structure::of(draft, lane)))?;
+            before = ",\"";
         }
+        draft.punctuation("}");
         draft.stream(lane).mark(Mark::End);
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Behaviour of the body reader.
 
 mod refusals;
+mod texts;
 
 use std::fmt::Write as _;
 
