@@ -1,6 +1,8 @@
 //! Talking to workers over HTTP.
 
 use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,6 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
+use tower_service::Service;
 
 /// Idle connections to one worker that are kept.
 const IDLE_CONNECTIONS: usize = 512;
@@ -23,7 +26,33 @@ const IDLE_TIME: Duration = Duration::from_secs(4);
 /// A client for all workers: it keeps connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Upstream {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: Client<InTime, Full<Bytes>>,
+}
+
+/// Connects within a time, TLS included: a server that takes a connection and says nothing holds up nobody.
+#[derive(Clone, Debug)]
+struct InTime {
+    connector: HttpsConnector<HttpConnector>,
+    within: Duration,
+}
+
+impl Service<Uri> for InTime {
+    type Response = <HttpsConnector<HttpConnector> as Service<Uri>>::Response;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.connector.poll_ready(cx)
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let within = self.within;
+        let connected = tokio::time::timeout(within, self.connector.call(to));
+        Box::pin(async move {
+            let late = |_| format!("no connection within {} ms", within.as_millis());
+            connected.await.map_err(late)?
+        })
+    }
 }
 
 /// Why the certificates for workers cannot be used.
@@ -66,6 +95,7 @@ impl Upstream {
     pub(crate) fn new(connect: Duration, ca: Option<&Path>) -> Result<Self, CertificateError> {
         let mut http = HttpConnector::new();
         http.set_nodelay(true);
+        // Of several addresses of a host, each gets its part of the time.
         http.set_connect_timeout(Some(connect));
         http.set_keepalive(Some(Duration::from_secs(30)));
         http.enforce_http(false);
@@ -78,7 +108,10 @@ impl Upstream {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIME)
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            .build(connector);
+            .build(InTime {
+                connector,
+                within: connect,
+            });
         Ok(Self { client })
     }
 
@@ -149,11 +182,30 @@ fn tls(ca: Option<&Path>) -> Result<ClientConfig, CertificateError> {
     Ok(config)
 }
 
-/// The innermost reason of an error: `connection refused` rather than `client error`.
-pub(crate) fn plain(error: &dyn std::error::Error) -> String {
+/// The innermost reason of an error: `connection refused` rather than `client error`; and what it is about, where
+/// a worker does not speak what its address says.
+pub(crate) fn plain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
+    while let Some(inner) = inner(innermost) {
+        innermost = inner;
     }
-    innermost.to_string()
+    match innermost.downcast_ref() {
+        Some(rustls::Error::InvalidMessage(_)) => format!("it does not speak TLS: {innermost}"),
+        Some(_) => format!("TLS: {innermost}"),
+        None if innermost.downcast_ref().is_some_and(hyper::Error::is_parse) => {
+            format!("it does not speak HTTP/1.1: {innermost}")
+        }
+        None => innermost.to_string(),
+    }
+}
+
+/// What an error is about. An I/O error holds another one without naming it as its source.
+fn inner<'e>(
+    error: &'e (dyn std::error::Error + 'static),
+) -> Option<&'e (dyn std::error::Error + 'static)> {
+    let held = error.downcast_ref().and_then(std::io::Error::get_ref);
+    match held {
+        Some(held) => Some(held),
+        None => error.source(),
+    }
 }

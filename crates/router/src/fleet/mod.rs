@@ -29,6 +29,7 @@ pub(crate) use self::counters::{CounterFigures, Counters};
 pub(crate) use self::model::Model;
 pub(crate) use self::policy::{PolicyFailure, Reloaded, read_policy};
 pub(crate) use self::watch::watch;
+use self::worker::Failing;
 pub(crate) use self::worker::{Severity, Worker};
 pub use self::worker::{Standing, WorkerReport};
 use crate::config::{Config, WorkerConfig};
@@ -320,12 +321,18 @@ impl Fleet {
         let Some(worker) = self.worker(WorkerId(id)) else {
             return Ok(());
         };
-        if !worker.saw_failing(why, severity, self.config.health.eject_after) {
-            return Ok(());
+        match worker.saw_failing(why, severity, self.config.health.eject_after) {
+            Failing::AsBefore => Ok(()),
+            Failing::Unseen => {
+                self.say(format!("worker {}", worker.describe()));
+                Ok(())
+            }
+            Failing::Out => {
+                let _changes = self.lock();
+                self.say(format!("worker {}", worker.describe()));
+                self.tell(&worker)
+            }
         }
-        let _changes = self.lock();
-        self.say(format!("worker {}", worker.describe()));
-        self.tell(&worker)
     }
 
     /// A copy of a model's state, with so many waiting requests of each lane. The arbiter pauses for it.

@@ -85,6 +85,18 @@ pub(super) struct Changed {
     pub(super) is_news: bool,
 }
 
+/// What a failure brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Failing {
+    /// Nothing that operators or the engine need to know.
+    AsBefore,
+    /// It was never well, and now for another reason: operators must be told.
+    Unseen,
+    /// It is taken out: operators and the engine must be told.
+    Out,
+}
+
 /// A worker as an operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerReport {
@@ -251,9 +263,10 @@ impl Worker {
         }
     }
 
-    /// Takes in a failure; true: it is taken out, and the engine must be told.
-    pub(super) fn saw_failing(&self, why: &str, severity: Severity, eject_after: u32) -> bool {
+    /// Takes in a failure.
+    pub(super) fn saw_failing(&self, why: &str, severity: Severity, eject_after: u32) -> Failing {
         let mut state = self.lock();
+        let is_new = state.last_failure.as_deref() != Some(why);
         state.successes_in_a_row = 0;
         state.failures_in_a_row = state.failures_in_a_row.saturating_add(1);
         state.last_failure = Some(why.to_owned());
@@ -261,8 +274,12 @@ impl Worker {
         let is_out = state.standing == Standing::Well && is_enough;
         if is_out {
             state.standing = Standing::Ejected;
+            Failing::Out
+        } else if state.standing == Standing::Unseen && is_new {
+            Failing::Unseen
+        } else {
+            Failing::AsBefore
         }
-        is_out
     }
 
     /// What the engine is told.
@@ -336,15 +353,22 @@ mod tests {
         assert!(!worker.record(None).available);
         assert!(worker.saw_well(&models(&["m"]), 2).is_news);
         assert!(worker.record(None).available);
-        assert!(!worker.saw_failing("late", Severity::Ill, 2));
+        assert_eq!(
+            worker.saw_failing("late", Severity::Ill, 2),
+            Failing::AsBefore
+        );
         assert!(
             !worker.saw_well(&models(&["m"]), 2).is_news,
             "the row is broken"
         );
-        assert!(!worker.saw_failing("late", Severity::Ill, 2));
-        assert!(worker.saw_failing("late", Severity::Ill, 2));
-        assert!(
-            !worker.saw_failing("late", Severity::Ill, 2),
+        assert_eq!(
+            worker.saw_failing("late", Severity::Ill, 2),
+            Failing::AsBefore
+        );
+        assert_eq!(worker.saw_failing("late", Severity::Ill, 2), Failing::Out);
+        assert_eq!(
+            worker.saw_failing("late", Severity::Ill, 2),
+            Failing::AsBefore,
             "it is out already"
         );
         assert_eq!(worker.standing(), Standing::Ejected);
@@ -387,8 +411,30 @@ mod tests {
     fn a_worker_that_nobody_can_connect_to_is_ejected_at_once() {
         let worker = worker();
         worker.saw_well(&models(&["m"]), 1);
-        assert!(worker.saw_failing("refused", Severity::Dead, 1_000));
+        let failing = worker.saw_failing("refused", Severity::Dead, 1_000);
+        assert_eq!(failing, Failing::Out);
         assert_eq!(worker.standing(), Standing::Ejected);
+    }
+
+    #[test]
+    fn each_new_reason_why_a_worker_was_never_well_is_told_once() {
+        let worker = worker();
+        for (why, expected) in [
+            ("refused", Failing::Unseen),
+            ("refused", Failing::AsBefore),
+            ("TLS", Failing::Unseen),
+        ] {
+            assert_eq!(
+                worker.saw_failing(why, Severity::Dead, 1),
+                expected,
+                "{why}"
+            );
+        }
+        worker.saw_well(&models(&["m"]), 1);
+        assert_eq!(
+            worker.saw_failing("late", Severity::Ill, 2),
+            Failing::AsBefore
+        );
     }
 
     #[test]

@@ -9,4 +9,5 @@ mod refusals;
 mod routing;
 mod sessions;
 mod support;
+mod tls;
 mod waiting;
