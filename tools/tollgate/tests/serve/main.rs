@@ -11,4 +11,5 @@ mod record;
 mod settings;
 mod signals;
 mod stage;
+mod tokenizers;
 mod venv;

@@ -106,6 +106,7 @@ fn bad_flags_and_variables_are_told_by_name() {
         ("--listen", "here", "socket address"),
         ("--worker", "ftp://h", "neither http nor https"),
         ("--worker", "", "no worker's address"),
+        ("--tokenizer", "m", "write MODEL=FILE"),
         ("--drain", "soon", "number of seconds"),
         ("--overload-status", "often", "invalid digit"),
         ("--queue-threshold", "much", "much"),
