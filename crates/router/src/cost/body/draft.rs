@@ -121,9 +121,28 @@ impl Draft {
         self.punctuation(text);
     }
 
+    /// The next piece of a text, with punctuation around it.
+    pub(super) fn enclosed(&mut self, lane: Lane, before: &str, text: &str, after: &str) {
+        self.stream(lane).text(text.as_bytes());
+        self.text_bytes += (before.len() + text.len() + after.len()) as u64;
+        if self.texts.is_some() {
+            for piece in [before, text, after] {
+                self.keep(piece);
+            }
+        }
+    }
+
     /// A piece that the text has, but the stream has not: it has marks instead.
     pub(super) fn punctuation(&mut self, text: &str) {
         self.text_bytes += text.len() as u64;
+        if self.texts.is_some() {
+            self.keep(text);
+        }
+    }
+
+    /// Out of the way of bodies that are only counted.
+    #[cold]
+    fn keep(&mut self, text: &str) {
         if let Some(texts) = &mut self.texts {
             texts.piece(text);
         }
@@ -167,8 +186,9 @@ impl Draft {
     }
 
     /// The error that stopped the parser.
-    pub(super) fn into_error(self, error: &serde_json::Error) -> BodyError {
-        self.problem.unwrap_or_else(|| BodyError::not_json(error))
+    pub(super) fn take_error(&mut self, error: &serde_json::Error) -> BodyError {
+        let problem = self.problem.take();
+        problem.unwrap_or_else(|| BodyError::not_json(error))
     }
 
     pub(super) fn finish(self) -> Result<RequestBody, BodyError> {

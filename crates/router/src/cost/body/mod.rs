@@ -149,7 +149,9 @@ pub struct Prompt {
 /// # Ok::<(), tollgate_router::cost::body::BodyError>(())
 /// ```
 pub fn read(api: Api, body: &[u8]) -> Result<RequestBody, BodyError> {
-    through(Draft::new(api), body)?.finish()
+    let mut draft = Draft::new(api);
+    through(&mut draft, body)?;
+    draft.finish()
 }
 
 /// The texts of a body's prompt: those whose bytes are [`Prompt::text_bytes`], in the order in which they stand in
@@ -172,21 +174,21 @@ pub fn read(api: Api, body: &[u8]) -> Result<RequestBody, BodyError> {
 /// # Ok::<(), tollgate_router::cost::body::BodyError>(())
 /// ```
 pub fn texts(api: Api, body: &[u8]) -> Result<Texts, BodyError> {
-    Ok(through(Draft::with_texts(api), body)?.into_texts())
+    let mut draft = Draft::with_texts(api);
+    through(&mut draft, body)?;
+    Ok(draft.into_texts())
 }
 
 /// Goes through a body.
-fn through(mut draft: Draft, body: &[u8]) -> Result<Draft, BodyError> {
+fn through(draft: &mut Draft, body: &[u8]) -> Result<(), BodyError> {
     let text = match str::from_utf8(body) {
         Ok(text) => text,
         Err(error) => return Err(BodyError::not_utf8(body, error.valid_up_to())),
     };
     let mut parser = serde_json::Deserializer::from_str(text);
-    let read = Read(Body(&mut draft)).deserialize(&mut parser);
-    match read.and_then(|()| parser.end()) {
-        Ok(()) => Ok(draft),
-        Err(error) => Err(draft.into_error(&error)),
-    }
+    let read = Read(Body(draft)).deserialize(&mut parser);
+    read.and_then(|()| parser.end())
+        .map_err(|error| draft.take_error(&error))
 }
 
 /// The members of a request that are looked at.

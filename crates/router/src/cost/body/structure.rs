@@ -69,9 +69,7 @@ impl<'de> Value<'de> for Structure<'_> {
 
     fn text<E: Error>(mut self, text: &str) -> Result<(), E> {
         self.begin(Mark::Text);
-        self.draft.punctuation("\"");
-        self.draft.piece(self.lane, text);
-        self.draft.punctuation("\"");
+        self.draft.enclosed(self.lane, "\"", text, "\"");
         Ok(())
     }
 
@@ -99,9 +97,7 @@ impl<'de> Value<'de> for Structure<'_> {
         loop {
             let key = Key(|name: &str| {
                 draft.stream(lane).mark(Mark::Text);
-                draft.punctuation(before);
-                draft.piece(lane, name);
-                draft.punctuation("\":");
+                draft.enclosed(lane, before, name, "\":");
             });
             if object.next_key_seed(key)?.is_none() {
                 break;
