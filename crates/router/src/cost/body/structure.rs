@@ -11,8 +11,8 @@ use super::{Draft, Lane};
 pub(super) struct Structure<'d> {
     pub(super) draft: &'d mut Draft,
     pub(super) lane: Lane,
-    /// What stands between the value before this one and this one.
-    comma: &'static str,
+    /// Whether a comma stands between the value before this one and this one.
+    follows: bool,
 }
 
 impl<'d> Structure<'d> {
@@ -21,12 +21,14 @@ impl<'d> Structure<'d> {
         Self {
             draft,
             lane,
-            comma: "",
+            follows: false,
         }
     }
 
     fn begin(&mut self, mark: Mark) {
-        self.draft.punctuation(self.comma);
+        if self.follows {
+            self.draft.punctuation(",");
+        }
         self.draft.stream(self.lane).mark(mark);
     }
 
@@ -77,12 +79,16 @@ impl<'de> Value<'de> for Structure<'_> {
         self.begin(Mark::Array);
         let Self { draft, lane, .. } = self;
         draft.punctuation("[");
-        let mut comma = "";
+        let mut follows = false;
         while array
-            .next_element_seed(Read(Structure { draft, lane, comma }))?
+            .next_element_seed(Read(Structure {
+                draft,
+                lane,
+                follows,
+            }))?
             .is_some()
         {
-            comma = ",";
+            follows = true;
         }
         draft.punctuation("]");
         draft.stream(lane).mark(Mark::End);
