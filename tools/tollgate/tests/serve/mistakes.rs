@@ -70,6 +70,35 @@ fn a_mistake_in_the_file_is_told_with_key_and_line() {
 }
 
 #[test]
+fn everything_that_is_wrong_with_a_file_is_told_at_once() {
+    let said = with_file(
+        "lissten: 127.0.0.1:0\noverload_status: often\nheader_bytes: 1\nworkers:\n- url: nowhere\n\
+         - url: http://h:1\n  models: ['']\n- url: http://h:2\n  rank: 2\nidle: dance\n\
+         listen: 127.0.0.1:9090\nadmin: there\n",
+    );
+    assert_says(
+        &said,
+        &[
+            "lissten",
+            "line 1",
+            "line 2",
+            "often",
+            "line 5",
+            "`nowhere` is no worker's address",
+            "line 9",
+            "unknown field `rank`",
+            "line 10",
+            "`dance` is none of park, spin-then-park, spin",
+            "line 12",
+            "\nworker: models of http://h:1: \"\", number 1, is empty",
+            "\nheader-bytes: 1; it must be between",
+        ],
+    );
+    // Where operators come was not understood, so that it is not known to be the clients' address.
+    assert!(!said.contains("is also listen"), "{said}");
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_told_why() {
     let files = Files::new();
     let directory = text(files.path());
