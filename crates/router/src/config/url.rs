@@ -25,6 +25,9 @@ pub struct WorkerUrl {
     path: String,
 }
 
+/// The most characters of a text that its error repeats.
+const SHOWN: usize = 200;
+
 /// Why a text is no worker's address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -58,7 +61,7 @@ impl FromStr for WorkerUrl {
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
         let error = |reason: &str| UrlError {
-            text: text.to_owned(),
+            text: text.chars().take(SHOWN).collect(),
             reason: reason.to_owned(),
         };
         let uri = Uri::from_str(text).map_err(|cause| error(&cause.to_string()))?;
@@ -191,5 +194,7 @@ mod tests {
             assert!(error.contains(reason), "{text}: {error}");
             assert!(error.contains("write it as http://"), "{text}: {error}");
         }
+        let long = "x".repeat(100_000).parse::<WorkerUrl>();
+        assert!(long.expect_err("no address").to_string().len() < 400);
     }
 }

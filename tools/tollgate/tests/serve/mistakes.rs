@@ -99,6 +99,28 @@ fn everything_that_is_wrong_with_a_file_is_told_at_once() {
 }
 
 #[test]
+fn a_worker_that_there_is_no_room_for_is_told_at_the_start() {
+    let files = Files::new();
+    let file = "endpoints: 8\nworkers:\n- {url: 'http://127.0.0.1:1', ranks: 5, models: [m]}\n\
+                - {url: 'http://127.0.0.1:2', ranks: 5, models: [m]}\n";
+    let file = files.write("settings.yaml", file);
+    let any = "127.0.0.1:0";
+    let run = serve_to_end(
+        &[],
+        &["--config", text(&file), "--listen", any, "--admin", any],
+    );
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    let said = "worker http://127.0.0.1:2: ranks: 5; model m has room for 3 more of 8";
+    assert_says(&run.stderr, &[said]);
+    let file = "endpoints: 8\nworkers: [{url: 'http://127.0.0.1:1', ranks: 9}]\n";
+    let file = files.write("settings.yaml", file);
+    let run = serve_to_end(&[], &["--config", text(&file)]);
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    let said = "ranks of http://127.0.0.1:1: 9; a model has at most 8";
+    assert_says(&run.stderr, &[said]);
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_told_why() {
     let files = Files::new();
     let directory = text(files.path());
