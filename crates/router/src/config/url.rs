@@ -133,7 +133,8 @@ fn host_fault(host: &str) -> Option<&'static str> {
 fn port_fault(authority: &Authority) -> Option<&'static str> {
     let port = authority.as_str().strip_prefix(authority.host())?;
     let port = port.strip_prefix(':')?;
-    let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
+    let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_port = is_number && port.parse::<u16>().is_ok_and(|port| port > 0);
     (!is_port).then_some("its port is no number from 1 to 65535")
 }
 

@@ -7,11 +7,14 @@
 use std::path::Path;
 
 use tollgate_policy::file::{FILE_BYTES_MAX, read_bounded};
+use tollgate_report::text::cut;
 
 use super::options::Options;
 
 /// So many errors of a file are told; each takes a reading.
 const ERRORS_MAX: usize = 50;
+/// The most characters of a line that is shown.
+const SHOWN: usize = 100;
 
 /// What is in a file of settings.
 #[derive(Debug, Default)]
@@ -36,7 +39,7 @@ impl Read {
             }
             String::from_utf8(bytes).map_err(|error| error.to_string())
         });
-        let mut read = text.map_or_else(Self::failed, Self::text);
+        let mut read = text.map_or_else(Self::failed, |text| Self::text(&text));
         read.errors = read.errors.into_iter().map(told).collect();
         read
     }
@@ -48,8 +51,9 @@ impl Read {
         }
     }
 
-    fn text(mut text: String) -> Self {
+    fn text(whole: &str) -> Self {
         let mut read = Self::default();
+        let mut text = whole.to_owned();
         while !text.trim().is_empty() {
             let error = match serde_saphyr::from_str(&text) {
                 Ok(options) => {
@@ -58,9 +62,15 @@ impl Read {
                 }
                 Err(error) => error,
             };
-            read.errors.push(error.to_string());
             let line = error.location().map(|location| location.line());
             let line = line.and_then(|line| usize::try_from(line).ok());
+            // The reader's own picture of the place would be one of what is left of the file.
+            let message = error.without_snippet();
+            let found = line.and_then(|line| whole.lines().nth(line.checked_sub(1)?));
+            read.errors.push(found.map_or_else(
+                || message.to_string(),
+                |found| format!("{message}\n    {}", cut(found.trim(), SHOWN)),
+            ));
             let without = line.and_then(|line| without_entry(&text, line));
             let Some((rest, key)) = without.filter(|_| read.errors.len() < ERRORS_MAX) else {
                 break;
@@ -152,9 +162,14 @@ mod tests {
     fn what_is_right_is_read_beside_what_is_wrong() {
         let text = "sessions: many\nmodels: 3\nworkers:\n- url: nowhere\n- url: http://h:1\n  rank: 2\n\
                     - url: http://h:2\n  ranks: 2\nlissten: 1\n";
-        let read = Read::text(text.to_owned());
+        let read = Read::text(text);
         assert_eq!(read.errors.len(), 4, "{:?}", read.errors);
         assert_eq!(read.broken, ["sessions", "workers", "workers", "lissten"]);
+        let last = &read.errors[3];
+        assert!(
+            last.contains("line 9") && last.ends_with("\n    lissten: 1"),
+            "{last}"
+        );
         assert_eq!(read.options.models, Some(3));
         let workers = read.options.workers.expect("one is left");
         assert_eq!((workers.len(), workers[0].0.ranks), (1, 2));
@@ -163,20 +178,20 @@ mod tests {
     #[test]
     fn nothing_is_read_for_ever() {
         let text: String = (0..1_000).map(|at| format!("wrong{at}: 1\n")).collect();
-        assert_eq!(Read::text(text).errors.len(), ERRORS_MAX);
+        assert_eq!(Read::text(&text).errors.len(), ERRORS_MAX);
         for text in [
             "{listen: here, sessions: many}",
             "[1, 2]",
             "a: [",
             "\u{feff}x",
         ] {
-            assert_eq!(Read::text(text.to_owned()).errors.len(), 1, "{text}");
+            assert_eq!(Read::text(text).errors.len(), 1, "{text}");
         }
     }
 
     #[test]
     fn a_setting_is_not_held_against_one_that_could_not_be_read() {
-        let read = Read::text("body_bytes: x\nclass_header: a b\n".to_owned());
+        let read = Read::text("body_bytes: x\nclass_header: a b\n");
         assert!(read.excuses("buffered-bytes") && read.excuses("session-header"));
         assert!(!read.excuses("admin") && !read.excuses("header-bytes"));
     }
