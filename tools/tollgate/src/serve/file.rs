@@ -64,13 +64,8 @@ impl Read {
             };
             let line = error.location().map(|location| location.line());
             let line = line.and_then(|line| usize::try_from(line).ok());
-            // The reader's own picture of the place would be one of what is left of the file.
-            let message = error.without_snippet();
-            let found = line.and_then(|line| whole.lines().nth(line.checked_sub(1)?));
-            read.errors.push(found.map_or_else(
-                || message.to_string(),
-                |found| format!("{message}\n    {}", cut(found.trim(), SHOWN)),
-            ));
+            let shown = line.and_then(|line| whole.lines().nth(line.checked_sub(1)?));
+            read.errors.push(told(&error, shown.unwrap_or_default()));
             let without = line.and_then(|line| without_entry(&text, line));
             let Some((rest, key)) = without.filter(|_| read.errors.len() < ERRORS_MAX) else {
                 break;
@@ -91,6 +86,30 @@ impl Read {
         };
         self.broken.iter().any(|key| hangs_on(key))
     }
+}
+
+/// An error of the reader with its place, and the line that it is about. The reader's own picture of the place would
+/// be one of what is left of the file.
+fn told(error: &serde_saphyr::Error, line: &str) -> String {
+    let message = error.without_snippet().to_string();
+    let Some(location) = error.location() else {
+        return message;
+    };
+    let place = format!("line {}, column {}", location.line(), location.column());
+    let message = message
+        .strip_suffix(&format!(" at {place}"))
+        .unwrap_or(&message);
+    // Its names of kinds mean nothing to whoever writes settings.
+    let message = match message {
+        "invalid u16" | "invalid u32" | "invalid u64" | "invalid usize" => {
+            "it must be a whole number, within the range of the setting"
+        }
+        "expected string scalar" => "it must be one value, neither a list nor a mapping",
+        "expected sequence start" => "it must be a list",
+        "invalid boolean" => "it must be true or false",
+        other => other,
+    };
+    format!("{place}: {message}\n    {}", cut(line.trim(), SHOWN))
 }
 
 /// The text without the entry that the line, counted from 1, belongs to, and the entry's key. The other lines

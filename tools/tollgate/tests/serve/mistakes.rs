@@ -28,9 +28,15 @@ fn a_mistake_in_the_file_is_told_with_key_and_line() {
         ),
         (
             "\n\noverload_status: often\n",
-            &["overload_status", "line 3", "often"],
+            &[
+                "overload_status: often",
+                "line 3, column 18: it must be a whole number",
+            ],
         ),
-        ("allow_pins: perhaps\n", &["allow_pins", "line 1", "bool"]),
+        (
+            "allow_pins: perhaps\n",
+            &["allow_pins", "line 1", "it must be true or false"],
+        ),
         (
             "idle_timeout: -1\n",
             &[
@@ -61,6 +67,8 @@ fn a_mistake_in_the_file_is_told_with_key_and_line() {
             "sessions: 1\nsessions: 2\n",
             &["sessions", "line 2", "duplicate"],
         ),
+        ("workers: 7\n", &["workers: 7", "it must be a list"]),
+        ("drain: [1]\n", &["drain: [1]", "it must be one value"]),
         ("[1, 2]\n", &["line 1"]),
         ("listen: [\n", &["line"]),
     ] {
