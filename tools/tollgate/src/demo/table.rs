@@ -25,11 +25,17 @@ pub(super) fn section(outcomes: &[Outcome]) -> Section {
     Section {
         title: "Beside the published figures".to_owned(),
         parts: vec![
-            Part::Text(setting()),
+            paragraph(&setting()),
             Part::Table("Each pair of quanta".to_owned(), table(outcomes)),
-            Part::Text(KEY.to_owned()),
+            paragraph(KEY),
         ],
     }
+}
+
+/// Without the line breaks of a terminal.
+fn paragraph(text: &str) -> Part {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    Part::Text(words.join(" "))
 }
 
 fn setting() -> String {

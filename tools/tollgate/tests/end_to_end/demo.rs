@@ -54,6 +54,7 @@ fn without_a_subcommand_the_live_demo_shows_the_published_shares() {
         page.find(what)
             .unwrap_or_else(|| panic!("no {what} on the page"))
     };
+    assert!(!page.contains('\u{fffd}'), "a page shows no line breaks");
     // What came of it, beside the published figures, before what it was made with.
     assert!(place("159-161 : 159-161") < place("Each class, all requests"));
     assert!(place("Each class, all requests") < place("prefill_busy_threshold"));
