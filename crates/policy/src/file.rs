@@ -32,6 +32,10 @@
 //! last one wins), with fractions of more than 19 digits or above 64 bits, with a class named
 //! `null`, with more than 1,024 classes, or larger than a mebibyte.
 
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
 use crate::Fraction;
 use crate::error::{PolicyErrors, PolicyWarning, Position};
 use crate::profile::Profile;
@@ -42,6 +46,17 @@ use crate::yaml;
 
 /// How large a policy file may be, in bytes (S3.2).
 pub const FILE_BYTES_MAX: usize = 1 << 20;
+
+/// A file's contents, or as much of them as shows that they are larger than so many bytes.
+///
+/// # Errors
+/// If there is no readable file at `path`.
+pub fn read_bounded(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let most = bytes_max as u64 + 1;
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
 
 /// A valid policy file: the root profile and the profiles of single models.
 ///

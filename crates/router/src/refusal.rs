@@ -302,6 +302,12 @@ impl Refusal {
     }
 }
 
+impl axum::response::IntoResponse for Refusal {
+    fn into_response(self) -> Response<Body> {
+        self.response()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

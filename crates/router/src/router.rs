@@ -169,8 +169,10 @@ impl Router {
     async fn look_at_workers(&self, config: &Config) -> Result<(), StartError> {
         let mut firsts = Vec::new();
         for worker in &config.workers {
+            let url = &worker.url;
             let worker = self.shared.fleet.add_worker(worker.clone());
-            let worker = worker.map_err(|error| StartError::Fleet(error.to_string()))?;
+            let worker =
+                worker.map_err(|error| StartError::Fleet(format!("worker {url}: {error}")))?;
             firsts.push(watch(&self.shared.fleet, &self.shared.upstream, &worker));
         }
         let all = async {

@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use tollgate_policy::file::{FILE_BYTES_MAX, read_bounded};
 use tollgate_policy::{PolicyError, PolicyErrors, PolicyFile, PolicyWarning};
 
-use crate::{BAD_INPUT, bad_input, policy_file, print, tell};
+use crate::{BAD_INPUT, bad_input, print, tell};
 use effective::EffectiveProfile;
 
 /// Checks a policy file and prints what it comes to.
@@ -37,7 +38,7 @@ pub(crate) struct CheckArgs {
 /// If the result cannot be written.
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let name = args.file.display().to_string();
-    let bytes = match policy_file::read_bounded(&args.file) {
+    let bytes = match read_bounded(&args.file, FILE_BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(error) => {
             let message = error.to_string();

@@ -17,7 +17,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Parser, Subcommand};
+use clap::builder::Resettable;
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -51,7 +52,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let command = Cli::parse().command;
+    let command = parse().command;
     let done = match command.unwrap_or_else(|| Command::Demo(demo::DemoArgs::default())) {
         Command::Demo(args) => demo::run(&args),
         Command::Check(args) => check::run(&args),
@@ -67,6 +68,23 @@ fn main() -> ExitCode {
         tell(format_args!("tollgate: {error:#}"));
         ExitCode::FAILURE
     })
+}
+
+/// What the command line and the environment say.
+fn parse() -> Cli {
+    let commands = Cli::command().mut_subcommands(|command| command.mut_args(without_empty));
+    let parsed = Cli::from_arg_matches(&commands.get_matches());
+    parsed.unwrap_or_else(|error| error.exit())
+}
+
+/// A variable that is set to nothing is as good as unset: that is how files of environments leave one out.
+fn without_empty(arg: Arg) -> Arg {
+    let value = arg.get_env().and_then(std::env::var_os);
+    if value.is_some_and(|value| value.is_empty()) {
+        arg.env(Resettable::Reset)
+    } else {
+        arg
+    }
 }
 
 /// The exit status for bad usage and bad input, as clap's own.

@@ -1,10 +1,8 @@
 //! Policy files as the subcommands read them.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
-use tollgate_policy::file::FILE_BYTES_MAX;
+use tollgate_policy::file::{FILE_BYTES_MAX, read_bounded};
 use tollgate_policy::{PolicyFile, Profile};
 
 use crate::tell;
@@ -15,7 +13,7 @@ use crate::tell;
 /// What is wrong with the file, ready to be printed.
 pub(crate) fn read(path: &Path) -> Result<PolicyFile, String> {
     let name = path.display().to_string();
-    let bytes = read_bounded(path).map_err(|error| format!("{name}: {error}"))?;
+    let bytes = read_bounded(path, FILE_BYTES_MAX).map_err(|error| format!("{name}: {error}"))?;
     PolicyFile::parse(&name, &bytes).map_err(|errors| errors.to_string())
 }
 
@@ -29,15 +27,4 @@ pub(crate) fn read_profile(path: &Path, model: Option<&str>) -> Result<Profile, 
         tell(format_args!("warning: {warning}"));
     }
     Ok(file.profile(model).clone())
-}
-
-/// The contents, or as much of them as shows that they are too large.
-///
-/// # Errors
-/// If there is no readable file at `path`.
-pub(crate) fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let most = FILE_BYTES_MAX as u64 + 1;
-    File::open(path)?.take(most).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

@@ -54,6 +54,8 @@ pub(super) struct Outlet<P> {
     pub(super) hungry: bool,
     /// Nobody receives any more.
     pub(super) lost: bool,
+    /// How many parcels were put into the ring.
+    put: u64,
     /// How many parcels found no room and waited in the outbox.
     pub(super) outboxed: u64,
     /// How often workers behind it were opened again.
@@ -91,6 +93,7 @@ impl<P> Outlet<P> {
             rings: false,
             hungry: false,
             lost: false,
+            put: 0,
             outboxed: 0,
             reopenings: 0,
         }
@@ -115,9 +118,9 @@ impl<P> Outlet<P> {
         self.ring.slots() >= self.quarter()
     }
 
-    /// How many deliveries are in the ring.
-    pub(super) fn depth(&self) -> usize {
-        self.capacity() - self.ring.slots()
+    /// How many deliveries were put into the ring for its shard; 0 once nobody receives any more.
+    pub(super) const fn put(&self) -> u64 {
+        if self.lost { 0 } else { self.put }
     }
 
     /// Puts what is staged into the ring, which has room for it.
@@ -128,6 +131,7 @@ impl<P> Outlet<P> {
         let Ok(chunk) = self.ring.write_chunk_uninit(self.staged.len()) else {
             unreachable!("staged only what there is room for");
         };
+        self.put += self.staged.len() as u64;
         chunk.fill_from_iter(self.staged.drain(..));
         self.rings = true;
     }

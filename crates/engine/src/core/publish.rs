@@ -208,7 +208,7 @@ impl<P> Core<P> {
         }
         for (at, outlet) in self.hall.outlets.iter().enumerate() {
             let shown = &counters.egress[at];
-            shown.ring_len.set(outlet.depth() as u64);
+            shown.put.set(outlet.put());
             shown.outbox_len.set(self.hall.outbox.len(at) as u64);
             shown.outboxed.set(outlet.outboxed);
             shown.reopenings.set(outlet.reopenings);

@@ -63,7 +63,8 @@ pub(crate) struct CoreCounters {
 /// What the core counts of the way to one egress shard.
 #[derive(Debug, Default)]
 pub(crate) struct OutletCounters {
-    pub(crate) ring_len: Counter,
+    /// Deliveries that were put into the ring; 0 once nobody takes any more out.
+    pub(crate) put: Counter,
     pub(crate) outbox_len: Counter,
     pub(crate) outboxed: Counter,
     pub(crate) reopenings: Counter,

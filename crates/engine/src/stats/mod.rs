@@ -274,14 +274,22 @@ impl IngressReader {
 impl EgressReader {
     fn read(&self, outlet: &OutletCounters) -> EgressSnapshot {
         let counters = &self.counters;
+        // Before what was taken out is read: what is in the ring is told too low rather than too high.
+        let put = outlet.put.value();
+        let delivered = counters.delivered.value();
+        let outcomes = counters.outcomes.value();
+        let returned = counters.returned.value();
         EgressSnapshot {
-            delivered: counters.delivered.value(),
-            outcomes: counters.outcomes.value(),
-            returned: counters.returned.value(),
+            delivered,
+            outcomes,
+            returned,
             releases_by_mail: counters.releases_by_mail.value(),
             wait: timing(&self.wait),
             ring: timing(&self.ring),
-            ring_len: outlet.ring_len.value(),
+            // What is handed out was in the ring, but for what the core left beside it when it closed.
+            ring_len: put
+                .saturating_sub(delivered + outcomes + returned)
+                .min(self.ring_capacity as u64),
             ring_capacity: self.ring_capacity as u64,
             outbox_len: outlet.outbox_len.value(),
             outboxed: outlet.outboxed.value(),

@@ -145,7 +145,8 @@ pub struct EgressSnapshot {
     pub wait: Timing,
     /// From dispatch to hand-out, of the dispatches handed out.
     pub ring: Timing,
-    /// Deliveries in the ring from the core, from 0 to `ring_capacity`; the core's.
+    /// Deliveries in the ring from the core, from 0 to `ring_capacity`: what the core says that it put
+    /// there, less what the shard took out by now. So it is current where the core sleeps.
     pub ring_len: u64,
     /// The most deliveries that the ring holds.
     pub ring_capacity: u64,

@@ -94,7 +94,7 @@ fn core_counters_are_read_where_they_belong() {
     counters.intake.add(6);
     counters.stale.set(7);
     counters.ingress_ring_len[1].set(9);
-    counters.egress[0].ring_len.set(10);
+    counters.egress[0].put.set(10);
     counters.egress[0].outbox_len.set(11);
     counters.egress[1].lost.bump();
     core.selection.record(300);
@@ -110,6 +110,24 @@ fn core_counters_are_read_where_they_belong() {
     assert_eq!([0, 1].map(|shard| read.egress[shard].ring_len), [10, 0]);
     assert_eq!([0, 1].map(|shard| read.egress[shard].outbox_len), [11, 0]);
     assert_eq!([0, 1].map(|shard| read.egress[shard].lost), [0, 1]);
+}
+
+#[test]
+fn the_length_of_an_egress_ring_is_that_of_the_moment_of_reading() {
+    let ((mut core, _ingress, mut egress, stats), _hand) = created();
+    core.counters().egress[0].put.set(4);
+    let length = || stats.read().egress[0].ring_len;
+    assert_eq!(length(), 4);
+    // The core sleeps meanwhile and publishes nothing.
+    egress[0].dispatched(Nanos(1), Nanos(2), Nanos(3));
+    egress[0].ended();
+    egress[0].returned();
+    assert_eq!(length(), 1);
+    egress[0].ended();
+    assert_eq!(length(), 0);
+    // What the core left beside the ring when it closed was never in it.
+    egress[0].ended();
+    assert_eq!(length(), 0);
 }
 
 #[test]

@@ -13,6 +13,12 @@ impl ReplayReport {
     /// several runs, each kind of chart stands side by side for all runs, with the same axes.
     #[must_use]
     pub fn html(&self) -> String {
+        self.page().render()
+    }
+
+    /// The same page, to be added to: first a section for each run, then those of all runs.
+    #[must_use]
+    pub fn page(&self) -> Page {
         let mut sections: Vec<Section> = self.runs.iter().map(of_run).collect();
         sections.push(section(
             "Classes",
@@ -43,7 +49,6 @@ impl ReplayReport {
             facts: pairs(&self.trace),
             sections,
         }
-        .render()
     }
 }
 

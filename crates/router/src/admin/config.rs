@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::State;
 use http::{HeaderName, Response, StatusCode};
 use serde_json::{Map, Value, json};
+use tollgate::Idle;
 
+use super::body::Whole;
 use crate::config::{
     AccessLog, Config, EngineSizes, HeaderNames, Limits, OnLoss, Timeouts, TokenizerConfig,
 };
@@ -125,13 +127,19 @@ fn watching(config: &Config) -> Part {
 }
 
 fn sizes(engine: &EngineSizes) -> Part {
+    // As it is set, where it can be.
+    let idle = if engine.idle == Idle::default() {
+        "spin-then-park".to_owned()
+    } else {
+        engine.idle.to_string()
+    };
     vec![
         ("models", json!(engine.models)),
         ("slots", json!(engine.slots)),
         ("classes", json!(engine.classes)),
         ("model_workers", json!(engine.workers)),
         ("endpoints", json!(engine.endpoints)),
-        ("idle", json!(engine.idle.to_string())),
+        ("idle", json!(idle)),
         ("core", json!(engine.core)),
     ]
 }
@@ -197,7 +205,10 @@ pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Response<Body> {
 }
 
 /// Puts the policy of the body in force. It lasts until the next reload: the file is not written.
-pub(super) async fn replace(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body> {
+pub(super) async fn replace(
+    State(shared): State<Arc<Shared>>,
+    Whole(body): Whole,
+) -> Response<Body> {
     let done = shared
         .fleet
         .change(move |fleet| fleet.reload_text("body", &body));

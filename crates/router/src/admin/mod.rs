@@ -17,6 +17,7 @@
 //! Whoever reaches the address may do all of it. Pages of other sites may not, though their scripts run beside a
 //! browser's loopback address: see [`guard`].
 
+mod body;
 mod config;
 #[cfg(test)]
 mod fixture;
@@ -30,14 +31,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::routing::{delete, get, post, put};
 use http::{HeaderMap, Response, StatusCode};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use self::body::{BODY_BYTES_MAX, Members, Whole};
 pub(crate) use self::config::describe;
 use crate::refusal::Refusal;
 use crate::routes::{json_response, unknown_path, wrong_method};
@@ -69,6 +69,7 @@ pub(crate) fn routes(shared: Arc<Shared>) -> Router {
         .route("/ready", get(crate::routes::ready))
         .method_not_allowed_fallback(wrong_method)
         .fallback(unknown_path)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(axum::middleware::from_fn_with_state(
             Arc::clone(&shared),
             guard::guard,
@@ -76,37 +77,15 @@ pub(crate) fn routes(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// Reads a body of an operator; an empty one is `{}`.
-fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Refusal> {
-    let text: &[u8] = if body.is_empty() { b"{}" } else { body };
-    serde_json::from_slice(text)
-        .map_err(|error| Refusal::invalid("invalid_body", error.to_string()))
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Drain {
-    /// How long it may take; the setting's where it is not given.
-    seconds: Option<f64>,
-}
-
-async fn drain(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body> {
-    let drain: Drain = match read(&body) {
-        Ok(drain) => drain,
-        Err(refusal) => return refusal.response(),
-    };
-    let within = match drain.seconds.map(Duration::try_from_secs_f64) {
-        None => shared.config.drain,
-        Some(Ok(within)) => within,
-        Some(Err(_)) => {
-            let message = "seconds must be a number from 0 to some billions";
-            return Refusal::invalid("invalid_body", message)
-                .with_param("seconds")
-                .response();
-        }
-    };
+async fn drain(State(shared): State<Arc<Shared>>, body: Whole) -> Result<Response<Body>, Refusal> {
+    const RIGHT: &str = "a number of seconds from 0 to some billions";
+    let mut members = Members::read(&body.0, &["seconds"])?;
+    let within = members.take("seconds", RIGHT, |value| {
+        Duration::try_from_secs_f64(value.as_f64()?).ok()
+    })?;
+    let within = within.unwrap_or(shared.config.drain);
     shared.drain(within).await;
     let body =
         json!({ "draining": true, "within_seconds": within.as_secs_f64(), "open": shared.open() });
-    json_response(StatusCode::ACCEPTED, &body)
+    Ok(json_response(StatusCode::ACCEPTED, &body))
 }

@@ -71,6 +71,19 @@ mod tests {
     }
 
     #[test]
+    fn the_page_shows_thresholds_and_never_an_old_phase_as_the_present_one() {
+        assert!(PAGE.contains("one.busy_above_tokens"));
+        let (_, after) = PAGE
+            .split_once("trying again.`);")
+            .expect("it tells a loss");
+        assert!(
+            after.trim_start().starts_with("show();"),
+            "and shows it at once"
+        );
+        assert!(PAGE.contains("lostSince ? [\"unknown, connection lost\""));
+    }
+
+    #[test]
     fn the_page_asks_nobody_else_and_makes_no_markup_of_names() {
         for forbidden in [
             "https://",

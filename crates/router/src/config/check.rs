@@ -187,14 +187,14 @@ impl Config {
                     remedy,
                 );
             }
-            if !(1..=65_536).contains(&worker.ranks) {
-                let remedy = "it must be between 1 and 65536".to_owned();
-                let found = format!("{} ranks of {}", worker.ranks, worker.url);
+            for fault in worker.faults() {
+                let (found, remedy) = fault.of(&worker.url);
                 check.wrong("worker", found, remedy);
             }
-            if worker.max_batched_tokens == Some(0) {
-                let remedy = "it must be at least 1, or be left away".to_owned();
-                let found = format!("max_batched_tokens 0 of {}", worker.url);
+            let (ranks, most) = (worker.ranks, self.engine.endpoints);
+            if ranks <= 65_536 && usize::try_from(ranks).is_ok_and(|ranks| ranks > most) {
+                let found = format!("ranks of {}: {ranks}", worker.url);
+                let remedy = format!("a model has at most {most}, which endpoints sets");
                 check.wrong("worker", found, remedy);
             }
         }
@@ -294,6 +294,33 @@ mod tests {
         let expected =
             "tokenizer: one for a; this program was built without the feature `tokenizer`";
         assert!(errors.starts_with(expected), "{errors}");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_worker_is_told_with_its_member() {
+        let url: crate::config::WorkerUrl = "http://h:1".parse().expect("an address");
+        let worker = WorkerConfig {
+            models: vec![" m".to_owned()],
+            ranks: 1_025,
+            taints: vec!["a".to_owned(), "a".to_owned()],
+            ..WorkerConfig::new(url)
+        };
+        let config = Config {
+            workers: vec![worker],
+            ..Config::default()
+        };
+        let text = config
+            .check()
+            .expect_err("three things are wrong")
+            .to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        let expected = [
+            "worker: models of http://h:1: \" m\", number 1, begins or ends with a blank; \
+             write the name without blanks before and after it",
+            "worker: taints of http://h:1: \"a\", number 2, stands there twice; name each once",
+            "worker: ranks of http://h:1: 1025; a model has at most 1024, which endpoints sets",
+        ];
+        assert_eq!(lines, expected);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod check;
 mod url;
+mod worker;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -13,6 +14,8 @@ use tollgate::policy::Fraction;
 
 pub use self::check::{ConfigError, ConfigErrors};
 pub use self::url::{UrlError, WorkerUrl};
+pub use self::worker::WorkerConfig;
+pub(crate) use self::worker::{Fault, name_faults};
 
 /// Everything that a router is told before it starts. [`Router::start`](crate::Router::start) checks it.
 #[derive(Clone, Debug)]
@@ -60,36 +63,6 @@ pub struct Config {
     pub tokenizers: Vec<TokenizerConfig>,
     /// How each request is logged on standard output. Default: one line of text.
     pub access_log: AccessLog,
-}
-
-/// A worker as an operator names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkerConfig {
-    /// Where it is; paths such as `/v1/completions` are appended.
-    pub url: WorkerUrl,
-    /// What it serves; empty: what its `/v1/models` lists.
-    pub models: Vec<String>,
-    /// Data-parallel ranks behind the one address, 1 to 65,536. With more than one, each request carries its
-    /// rank in [`HeaderNames::rank`]. Default 1.
-    pub ranks: u32,
-    /// What fractions of thresholds refer to, in tokens (S5.1).
-    pub max_batched_tokens: Option<u64>,
-    /// The taints that it carries (S5.2).
-    pub taints: Vec<String>,
-}
-
-impl WorkerConfig {
-    /// A worker of which only the address is known.
-    #[must_use]
-    pub const fn new(url: WorkerUrl) -> Self {
-        Self {
-            url,
-            models: Vec::new(),
-            ranks: 1,
-            max_batched_tokens: None,
-            taints: Vec::new(),
-        }
-    }
 }
 
 /// A model's own tokenizer.

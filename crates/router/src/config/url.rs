@@ -1,6 +1,7 @@
 //! Where a worker is.
 
 use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use http::Uri;
@@ -23,6 +24,9 @@ pub struct WorkerUrl {
     /// Without a slash at its end; empty at the root.
     path: String,
 }
+
+/// The most characters of a text that its error repeats.
+const SHOWN: usize = 200;
 
 /// Why a text is no worker's address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,7 +61,7 @@ impl FromStr for WorkerUrl {
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
         let error = |reason: &str| UrlError {
-            text: text.to_owned(),
+            text: text.chars().take(SHOWN).collect(),
             reason: reason.to_owned(),
         };
         let uri = Uri::from_str(text).map_err(|cause| error(&cause.to_string()))?;
@@ -67,11 +71,15 @@ impl FromStr for WorkerUrl {
             return Err(error("its scheme is neither http nor https"));
         }
         let authority = parts.authority.ok_or_else(|| error("it has no host"))?;
-        if authority.host().is_empty() {
-            return Err(error("it has no host"));
-        }
         if authority.as_str().contains('@') {
             return Err(error("it holds a user name or password"));
+        }
+        if let Some(reason) = host_fault(authority.host()).or_else(|| port_fault(&authority)) {
+            return Err(error(reason));
+        }
+        // It is no part of an address that is asked, and would be lost without a word.
+        if text.contains('#') {
+            return Err(error("it has a fragment"));
         }
         let path = parts.path_and_query;
         if path.as_ref().is_some_and(|path| path.query().is_some()) {
@@ -93,6 +101,43 @@ impl fmt::Display for WorkerUrl {
     }
 }
 
+/// Why a host is none. Names are as DNS has them, and with underscores, which container networks use.
+fn host_fault(host: &str) -> Option<&'static str> {
+    if host.is_empty() {
+        return Some("it has no host");
+    }
+    if let Some(inside) = host.strip_prefix('[') {
+        let inside = inside.strip_suffix(']').unwrap_or_default();
+        let is_address = inside.parse::<Ipv6Addr>().is_ok();
+        return (!is_address).then_some("its host is no IPv6 address");
+    }
+    let name = host.strip_suffix('.').unwrap_or(host);
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
+    if name.len() > 253 || !name.split('.').all(is_label) {
+        return Some("its host is neither a name nor an address of a machine");
+    }
+    // No domain at the top is a number.
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let is_number = last.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number && name.parse::<Ipv4Addr>().is_err())
+        .then_some("its host is no IPv4 address, which has four numbers from 0 to 255")
+}
+
+fn port_fault(authority: &Authority) -> Option<&'static str> {
+    let port = authority.as_str().strip_prefix(authority.host())?;
+    let port = port.strip_prefix(':')?;
+    let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_port = is_number && port.parse::<u16>().is_ok_and(|port| port > 0);
+    (!is_port).then_some("its port is no number from 1 to 65535")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +151,21 @@ mod tests {
     }
 
     #[test]
+    fn hosts_are_names_and_addresses() {
+        for text in [
+            "http://localhost",
+            "http://gpu-1.example.:8000",
+            "http://vllm_worker_2:65535",
+            "http://10.0.0.7:1",
+            "http://1st.example",
+            "https://[fe80::1]:8000/v",
+        ] {
+            let url: WorkerUrl = text.parse().expect(text);
+            assert_eq!(url.to_string(), text);
+        }
+    }
+
+    #[test]
     fn what_is_no_address_is_told_why() {
         let cases = [
             ("localhost:8000", "scheme"),
@@ -113,6 +173,21 @@ mod tests {
             ("http://", "empty"),
             ("http://user:secret@host", "user name"),
             ("http://host/?a=1", "a query"),
+            ("http://host/#a", "a fragment"),
+            ("http://a b", "invalid uri character"),
+            ("http://-", "neither a name nor an address"),
+            ("http://.", "neither a name nor an address"),
+            ("http://a..b:80", "neither a name nor an address"),
+            ("http://-a.example", "neither a name nor an address"),
+            ("http://a+b", "neither a name nor an address"),
+            ("http://10.0.0", "no IPv4 address"),
+            ("http://10.0.0.256:8000", "no IPv4 address"),
+            ("http://[::1", "authority"),
+            ("http://[::g]:80", "no IPv6 address"),
+            ("http://host:0", "its port"),
+            ("http://host:", "its port"),
+            ("http://host:65536", "port"),
+            ("http://host:+80", "port"),
             ("", "empty"),
         ];
         for (text, reason) in cases {
@@ -120,5 +195,7 @@ mod tests {
             assert!(error.contains(reason), "{text}: {error}");
             assert!(error.contains("write it as http://"), "{text}: {error}");
         }
+        let long = "x".repeat(100_000).parse::<WorkerUrl>();
+        assert!(long.expect_err("no address").to_string().len() < 400);
     }
 }

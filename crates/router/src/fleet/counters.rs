@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 
-use super::policy::read_bounded;
+use super::policy::read_regular;
 use crate::config::TokenizerConfig;
 use crate::cost::{self, Api, Facts, LONG_BYTES, Prompt, TokenCounter};
 
@@ -82,7 +82,7 @@ impl Counters {
         let mut counters = BTreeMap::new();
         let mut errors = Vec::new();
         for TokenizerConfig { model, file } in tokenizers {
-            let bytes = read_bounded(file, FILE_BYTES_MAX).map_err(|error| error.to_string());
+            let bytes = read_regular(file, FILE_BYTES_MAX).map_err(|error| error.to_string());
             let counter = bytes.and_then(|bytes| {
                 if bytes.len() > FILE_BYTES_MAX {
                     return Err(format!("it is larger than {FILE_BYTES_MAX} bytes"));

@@ -68,6 +68,15 @@ pub(crate) enum ChangeError {
     Known(String, u64),
     #[error("there may be {max} models at one time; {name} would be one more (setting models)")]
     TooManyModels { name: String, max: usize },
+    #[error(
+        "ranks: {ranks}; {model} has room for {left} more of {max} at one time (setting endpoints)"
+    )]
+    TooManyRanks {
+        ranks: u32,
+        model: String,
+        left: u64,
+        max: usize,
+    },
     #[error("{0}")]
     Engine(#[from] ControlError),
 }
@@ -202,6 +211,7 @@ impl Fleet {
         if let Some(worker) = same {
             return Err(ChangeError::Known(config.url.to_string(), worker.id));
         }
+        self.find_room(&config)?;
         let id = changes.next_worker;
         changes.next_worker += 1;
         let worker = Arc::new(Worker::new(id, config));
@@ -210,6 +220,39 @@ impl Fleet {
         workers.insert(id, Arc::clone(&worker));
         self.workers.store(Arc::new(workers));
         Ok(worker)
+    }
+
+    /// Whether a new worker has room in each model that is known to be its; the engine has the last word, once
+    /// it was seen to be well. The caller holds the changes.
+    fn find_room(&self, config: &WorkerConfig) -> Result<(), ChangeError> {
+        let max = self.config.engine.endpoints;
+        let most = u64::try_from(max).unwrap_or(u64::MAX);
+        let check = |model: &str, taken: u64| {
+            let left = most.saturating_sub(taken);
+            if u64::from(config.ranks) <= left {
+                return Ok(());
+            }
+            Err(ChangeError::TooManyRanks {
+                ranks: config.ranks,
+                model: model.to_owned(),
+                left,
+                max,
+            })
+        };
+        check("a model", 0)?;
+        let workers = self.workers();
+        for name in &config.models {
+            let mine = workers.values().filter(|worker| worker.serves(name));
+            let taken = mine.map(|worker| u64::from(worker.config.ranks)).sum();
+            check(&format!("model {name}"), taken)?;
+        }
+        let (models, max) = (self.models(), self.handles.settings().models.len());
+        let is_new = |name: &&String| models.iter().all(|model| *model.name != **name);
+        let over = config.models.iter().filter(is_new).nth(max - models.len());
+        match over.cloned() {
+            Some(name) => Err(ChangeError::TooManyModels { name, max }),
+            None => Ok(()),
+        }
     }
 
     /// Makes a worker unknown: what waits for it alone fails, what runs there ends by itself (S9.3).

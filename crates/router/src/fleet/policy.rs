@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 use tollgate::ControlError;
-use tollgate::policy::file::FILE_BYTES_MAX;
+use tollgate::policy::file::{FILE_BYTES_MAX, read_bounded};
 use tollgate::policy::{PolicyErrors, PolicyFile};
 
 use super::Fleet;
@@ -60,7 +60,7 @@ pub(crate) fn read_policy(config: &Config) -> Result<PolicyFile, PolicyFailure> 
     let Some(path) = config.policy.as_deref() else {
         return Ok(complete(PolicyFile::default(), config));
     };
-    let bytes = read_bounded(path, FILE_BYTES_MAX).map_err(|error| PolicyFailure::Unreadable {
+    let bytes = read_regular(path, FILE_BYTES_MAX).map_err(|error| PolicyFailure::Unreadable {
         path: path.to_owned(),
         error,
     })?;
@@ -80,19 +80,13 @@ fn complete(policy: PolicyFile, config: &Config) -> PolicyFile {
     }
 }
 
-/// The contents, or as much of them as shows that they are larger than so many bytes.
-pub(super) fn read_bounded(path: &Path, bytes_max: usize) -> std::io::Result<Vec<u8>> {
-    use std::io::Read;
-    // Opening a pipe waits for whoever writes to it.
+/// The contents of a regular file, or as much of them as shows that they are larger than so many bytes. Opening a
+/// pipe would wait for whoever writes to it.
+pub(super) fn read_regular(path: &Path, bytes_max: usize) -> std::io::Result<Vec<u8>> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(std::io::Error::other("it is no regular file"));
     }
-    let mut bytes = Vec::new();
-    let most = bytes_max as u64 + 1;
-    std::fs::File::open(path)?
-        .take(most)
-        .read_to_end(&mut bytes)?;
-    Ok(bytes)
+    read_bounded(path, bytes_max)
 }
 
 impl Fleet {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokio::sync::oneshot;
 
-use super::{Fleet, Severity, Worker};
+use super::{ChangeError, Fleet, Severity, Worker};
 use crate::upstream::{AskError, Upstream};
 
 /// The least time between two looks, however often something fails.
@@ -24,12 +24,15 @@ struct ModelEntry {
     id: String,
 }
 
+/// What came of the first look at a worker: whether the engine has room for it.
+type First = Result<(), ChangeError>;
+
 /// Watches a worker until it is removed. The receiver hears of the end of the first look.
 pub(crate) fn watch(
     fleet: &Arc<Fleet>,
     upstream: &Upstream,
     worker: &Arc<Worker>,
-) -> oneshot::Receiver<()> {
+) -> oneshot::Receiver<First> {
     let (first, heard) = oneshot::channel();
     let watching = keep_looking(
         Arc::clone(fleet),
@@ -45,7 +48,7 @@ async fn keep_looking(
     fleet: Arc<Fleet>,
     upstream: Upstream,
     worker: Arc<Worker>,
-    first: oneshot::Sender<()>,
+    first: oneshot::Sender<First>,
 ) {
     let mut first = Some(first);
     loop {
@@ -56,10 +59,10 @@ async fn keep_looking(
             Err((severity, why)) => fleet.saw_failing(id, &why, severity),
         });
         // What is wrong with a worker stands in its report.
-        let _ = told.await;
+        let told = told.await;
         if let Some(first) = first.take() {
-            // Nobody listens where the worker was added later.
-            let _ = first.send(());
+            // Whoever listened may have lost patience.
+            let _ = first.send(told);
         }
         let interval = fleet.config.health.interval;
         let pause = interval.min(PAUSE);

@@ -201,6 +201,11 @@ impl Worker {
         self.lock().models.iter().cloned().collect()
     }
 
+    /// Whether the engine knows it for a model, or will.
+    pub(crate) fn serves(&self, name: &str) -> bool {
+        self.config.models.iter().any(|model| model == name) || self.lock().models.contains(name)
+    }
+
     pub(super) fn take_models(&self) -> BTreeSet<String> {
         std::mem::take(&mut self.lock().models)
     }

@@ -249,7 +249,7 @@ async fn answer_of(
 ) -> (Answer, String) {
     let worker = answering_with(content_type, body).await;
     let stage = Stage::start(0, TWO_CLASSES, |config| {
-        config.workers = vec![config_of(worker)]
+        config.workers = vec![config_of(worker)];
     })
     .await;
     let answer = stage.post(CHAT, &[], request).await;

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::json;
 
-use crate::support::{COMPLETIONS, Stage, TWO_CLASSES, ask, completion};
+use crate::support::{COMPLETIONS, Stage, TWO_CLASSES, ask, completion, worker_of};
 
 #[tokio::test]
 async fn metrics_come_in_the_form_that_is_asked_for() {
@@ -186,4 +186,210 @@ async fn config_97_fifteen_invalid_policies_are_refused_each_with_its_place() {
     }
     let shown = stage.operator(Method::GET, "/config", "").await.json();
     assert_eq!(shown["generation"], 1);
+}
+
+#[tokio::test]
+async fn a_worker_that_is_described_wrongly_is_refused_by_the_member() {
+    let stage = Stage::with_policy(1, TWO_CLASSES).await;
+    for (members, param, part) in [
+        ("\"models\": [\"\"]", "models", "is empty"),
+        ("\"models\": [\"m\", \"m\"]", "models", "name each once"),
+        ("\"models\": [\" m\"]", "models", "blanks"),
+        ("\"models\": [\"a\\nb\"]", "models", "control character"),
+        (
+            "\"models\": \"m\"",
+            "models",
+            "\\\"m\\\"; it must be a list of texts",
+        ),
+        ("\"taints\": [\"a,b\"]", "taints", "holds a comma"),
+        (
+            "\"taints\": [1]",
+            "taints",
+            "taints[0]: 1; it must be a text",
+        ),
+        ("\"ranks\": 65537", "ranks", "between 1 and 65536"),
+        (
+            "\"ranks\": \"2\"",
+            "ranks",
+            "a whole number from 1 to 65536",
+        ),
+        (
+            "\"ranks\": 1e3",
+            "ranks",
+            "1000.0; it must be a whole number",
+        ),
+        (
+            "\"max_batched_tokens\": -1",
+            "max_batched_tokens",
+            "at least 1",
+        ),
+    ] {
+        let body = format!("{{\"url\": \"http://127.0.0.1:1\", {members}}}");
+        let refused = stage.operator(Method::POST, "/workers", body).await;
+        assert_eq!(refused.refusal(), (400, "invalid_body".to_owned()));
+        assert_eq!(refused.json()["error"]["param"], param, "{members}");
+        assert!(refused.text().contains(part), "{part}: {}", refused.text());
+    }
+    for url in [
+        "3",
+        "\"http://-\"",
+        "\"http://h:0\"",
+        "\"http://h/#x\"",
+        "null",
+    ] {
+        let body = format!("{{\"url\": {url}}}");
+        let refused = stage.operator(Method::POST, "/workers", body).await;
+        assert_eq!(refused.refusal(), (400, "invalid_body".to_owned()));
+        assert_eq!(refused.json()["error"]["param"], "url", "{url}");
+    }
+    let taints = "{\"taints\": [\"a\", \"a\"]}";
+    let refused = stage
+        .operator(Method::PUT, "/workers/1/taints", taints)
+        .await;
+    assert_eq!(refused.refusal(), (400, "invalid_body".to_owned()));
+    let listed = stage.operator(Method::GET, "/workers", "").await.json();
+    assert_eq!(
+        listed["workers"].as_array().map(Vec::len),
+        Some(1),
+        "{listed}"
+    );
+}
+
+#[tokio::test]
+async fn a_worker_that_there_is_no_room_for_is_refused_and_not_known() {
+    let workers = vec![worker_of("m", 50.0).await];
+    let stage = Stage::before(workers, "", |config| {
+        config.engine.endpoints = 8;
+        config.workers[0].ranks = 5;
+    })
+    .await;
+    let other = worker_of("m", 50.0).await;
+    let url = format!("http://{}", other.address());
+    for (ranks, models, code, part) in [
+        (
+            9,
+            json!([]),
+            "too_many_ranks",
+            "a model has room for 8 more of 8",
+        ),
+        (
+            4,
+            json!(["m"]),
+            "too_many_ranks",
+            "model m has room for 3 more of 8",
+        ),
+        // Which models it serves is known once it was asked.
+        (4, json!([]), "engine_refused", "endpoints"),
+        (
+            1,
+            json!(["m", "b", "c", "d"]),
+            "too_many_models",
+            "d would be one more",
+        ),
+    ] {
+        let body = json!({ "url": url, "ranks": ranks, "models": models }).to_string();
+        let refused = stage.operator(Method::POST, "/workers", body).await;
+        assert_eq!(
+            refused.refusal(),
+            (409, code.to_owned()),
+            "{}",
+            refused.text()
+        );
+        assert!(refused.text().contains(part), "{part}: {}", refused.text());
+        let listed = stage.operator(Method::GET, "/workers", "").await.json();
+        assert_eq!(
+            listed["workers"].as_array().map(Vec::len),
+            Some(1),
+            "{listed}"
+        );
+    }
+    let body = json!({ "url": url, "ranks": 3 }).to_string();
+    let added = stage.operator(Method::POST, "/workers", body).await;
+    assert_eq!(added.status, 201, "{}", added.text());
+    assert_eq!(added.json()["standing"], "well");
+}
+
+#[tokio::test]
+async fn bodies_and_numbers_that_are_wrong_are_refused_in_the_routers_words() {
+    let stage = Stage::with_policy(1, TWO_CLASSES).await;
+    for (method, path, body, part) in [
+        (
+            Method::POST,
+            "/drain",
+            "{\"seconds\": -1}",
+            "seconds: -1; it must be a number",
+        ),
+        (
+            Method::POST,
+            "/drain",
+            "{\"seconds\": \"9\"}",
+            "seconds: \\\"9\\\"; it must be a number",
+        ),
+        (
+            Method::POST,
+            "/drain",
+            "5",
+            "the body is a number; it must be an object with seconds",
+        ),
+        (
+            Method::PUT,
+            "/workers/1/overloaded",
+            "{}",
+            "overloaded: it is missing; it must be true or false",
+        ),
+        (
+            Method::PUT,
+            "/workers/1/overloaded",
+            "{\"overloaded\": 1}",
+            "overloaded: 1; it must be true or false",
+        ),
+        (
+            Method::PUT,
+            "/workers/1/taints",
+            "{\"taints\": {}}",
+            "taints: an object; it must be a list of texts",
+        ),
+        (
+            Method::PUT,
+            "/workers/1/taints",
+            "{",
+            "not JSON: it breaks off at line 1, column 1",
+        ),
+        (
+            Method::DELETE,
+            "/workers/one",
+            "",
+            "\\\"one\\\" is no worker's number",
+        ),
+        (Method::DELETE, "/workers/%ff", "", "is no worker's number"),
+    ] {
+        let refused = stage.operator(method, path, body).await;
+        let (status, _) = refused.refusal();
+        assert_eq!(status, 400, "{path} {body}: {}", refused.text());
+        assert!(refused.text().contains(part), "{part}: {}", refused.text());
+    }
+    assert_eq!(stage.get("/ready").await.status, 200, "it does not drain");
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused_with_the_envelope() {
+    let stage = Stage::with_policy(1, TWO_CLASSES).await;
+    let body = " ".repeat((2 << 20) + 1);
+    for (method, path) in [
+        (Method::POST, "/workers"),
+        (Method::PUT, "/config"),
+        (Method::POST, "/drain"),
+    ] {
+        let refused = stage.operator(method, path, body.clone()).await;
+        assert_eq!(
+            refused.refusal(),
+            (413, "body_too_large".to_owned()),
+            "{path}"
+        );
+        assert!(
+            refused.text().contains("larger than 2097152 bytes"),
+            "{}",
+            refused.text()
+        );
+    }
 }

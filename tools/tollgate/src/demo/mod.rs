@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use tollgate_report::Fact;
+use tollgate_report::page::Section;
 use tollgate_report::replay::ReplayReport;
 use tollgate_sim::demo::{Demo, Traffic};
 
@@ -43,7 +44,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
 
 fn run_virtual() -> anyhow::Result<ExitCode> {
     let (demo, traffic) = (Demo::run()?, Traffic::run()?);
-    let page = write_page("tollgate-demo.html", &traffic.report)?;
+    let page = write_page("tollgate-demo-virtual.html", None, &traffic.report)?;
     crate::print(&format!(
         "{demo}\n{traffic}\nQueues, shares and waits over time, as a page for a browser: {page}\n\n{NEXT}"
     ))?;
@@ -67,10 +68,14 @@ fn run_live() -> anyhow::Result<ExitCode> {
         }],
         runs: outcomes.iter().map(report::run).collect(),
     };
-    let page = write_page("tollgate-demo.html", &report)?;
-    let table = table::text(&outcomes);
+    let page = write_page(
+        "tollgate-demo.html",
+        Some(table::section(&outcomes)),
+        &report,
+    )?;
+    let text = table::text(&outcomes);
     crate::print(&format!(
-        "{table}\nQueues, shares and waits over time, as a page for a browser: {page}\n\n{NEXT}"
+        "{text}\nQueues, shares and waits over time, as a page for a browser: {page}\n\n{NEXT}"
     ))?;
     if outcomes.iter().all(Outcome::is_complete) {
         Ok(ExitCode::SUCCESS)
@@ -80,10 +85,17 @@ fn run_live() -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Writes a page where it is found again; its path.
-fn write_page(name: &str, report: &ReplayReport) -> anyhow::Result<String> {
-    let page = std::env::temp_dir().join(name);
-    std::fs::write(&page, report.html())
-        .with_context(|| format!("cannot write {}", page.display()))?;
-    Ok(page.display().to_string())
+/// Writes a page where it is found again; its path. What came of it stands before what it was made with.
+fn write_page(
+    name: &str,
+    results: Option<Section>,
+    report: &ReplayReport,
+) -> anyhow::Result<String> {
+    let mut page = report.page();
+    page.sections.rotate_left(report.runs.len());
+    page.sections.splice(0..0, results);
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, page.render())
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path.display().to_string())
 }

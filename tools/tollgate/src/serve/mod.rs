@@ -1,5 +1,6 @@
 //! `tollgate serve`.
 
+mod file;
 mod options;
 mod values;
 
@@ -14,6 +15,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tollgate_router::Router;
 use tollgate_router::config::Config;
 
+use self::file::Read;
 use self::options::Options;
 use crate::{bad_input, tell};
 
@@ -24,7 +26,8 @@ use crate::{bad_input, tell};
 /// again, SIGTERM and ctrl-c answer what is there and end; a second one ends at once.
 ///
 /// Each setting is a flag, an environment variable, or a key in the file of `--config`, where dashes are
-/// underscores. A flag wins over the environment, that over the file. Times are in seconds.
+/// underscores. A flag wins over the environment, that over the file; an empty variable is as good as none. Times
+/// are in seconds.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// A YAML file with settings
@@ -37,22 +40,32 @@ pub(crate) struct ServeArgs {
 
 /// Serves until it is told to end.
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
-    let options = match &args.config {
-        None => args.options,
-        Some(path) => match Options::read(path) {
-            Ok(in_file) => args.options.or(in_file),
-            Err(message) => return Ok(bad_input(message)),
-        },
-    };
-    let config = match options.into_config() {
+    let config = match config(args) {
         Ok(config) => config,
-        Err(message) => return Ok(bad_input(message)),
+        Err(errors) => return Ok(bad_input(errors.join("\n"))),
     };
     let runtime = crate::runtime()?;
     let status = runtime.block_on(serve(config));
     // Whatever is left holds nothing that matters.
     runtime.shutdown_timeout(Duration::from_millis(100));
     status
+}
+
+/// The whole configuration, or everything that is wrong with it.
+fn config(args: ServeArgs) -> Result<Config, Vec<String>> {
+    let read = args.config.as_deref().map(Read::file).unwrap_or_default();
+    let checked = args.options.or(read.options.clone()).into_config();
+    let mut errors = read.errors.clone();
+    match checked {
+        Ok(config) if errors.is_empty() => return Ok(config),
+        Ok(_) => {}
+        Err(wrong) => {
+            let wrong = wrong.errors().iter();
+            let wrong = wrong.filter(|error| !read.excuses(error.what));
+            errors.extend(wrong.map(ToString::to_string));
+        }
+    }
+    Err(errors)
 }
 
 async fn serve(config: Config) -> anyhow::Result<ExitCode> {

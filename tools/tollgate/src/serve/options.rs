@@ -1,24 +1,22 @@
 //! The settings of `tollgate serve`, each of which may stand in three places.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde::Deserialize;
-use tollgate_policy::file::FILE_BYTES_MAX;
-use tollgate_router::config::Config;
+use tollgate_router::config::{Config, ConfigErrors};
 
 use super::values::{
     self, Header, Log, Loss, Seconds, Threshold, Tokenizer, Told, Waiting, Worker,
 };
-use crate::policy_file::read_bounded;
 
 /// Declares settings that may be absent, and how those of two places make one.
 macro_rules! settings {
     ($(#[$meta:meta])* struct $name:ident { $($(#[$field_meta:meta])* $field:ident: $kind:ty,)* }) => {
         $(#[$meta])*
         pub(super) struct $name {
-            $($(#[$field_meta])* $field: Option<$kind>,)*
+            $($(#[$field_meta])* pub(super) $field: Option<$kind>,)*
         }
 
         impl $name {
@@ -237,34 +235,17 @@ settings! {
 }
 
 impl Options {
-    /// Reads a file of settings.
-    ///
-    /// # Errors
-    /// What is wrong with it, with its line where one is at fault.
-    pub(super) fn read(path: &Path) -> Result<Self, String> {
-        let name = path.display();
-        let bytes = read_bounded(path).map_err(|error| format!("{name}: {error}"))?;
-        if bytes.len() > FILE_BYTES_MAX {
-            return Err(format!("{name}: it is larger than {FILE_BYTES_MAX} bytes"));
-        }
-        let text = std::str::from_utf8(&bytes).map_err(|error| format!("{name}: {error}"))?;
-        if text.trim().is_empty() {
-            return Ok(Self::default());
-        }
-        serde_saphyr::from_str(text).map_err(|error| format!("{name}: {error}"))
-    }
-
     /// The whole configuration.
     ///
     /// # Errors
     /// Everything that is wrong with it.
-    pub(super) fn into_config(self) -> Result<Config, String> {
+    pub(super) fn into_config(self) -> Result<Config, ConfigErrors> {
         let mut config = Config::default();
         self.apply_basics(&mut config);
         self.apply_headers(&mut config);
         self.apply_limits(&mut config);
         self.apply_workers(&mut config);
-        config.check().map_err(|errors| errors.to_string())?;
+        config.check()?;
         Ok(config)
     }
 

@@ -16,6 +16,16 @@ fn line<'t>(text: &'t str, words: &[&str]) -> &'t str {
         .unwrap_or_else(|| panic!("{words:?}: {text}"))
 }
 
+/// The page that a demo says it wrote, and what is in it.
+fn page(stdout: &str) -> (String, String) {
+    let path = stdout
+        .lines()
+        .find_map(|line| line.split_once("as a page for a browser: "));
+    let (_, path) = path.unwrap_or_else(|| panic!("no page: {stdout}"));
+    let page = std::fs::read_to_string(path).expect("it is there");
+    (path.to_owned(), page)
+}
+
 /// The numbers of a line.
 fn numbers(line: &str) -> Vec<u64> {
     line.split_whitespace()
@@ -38,11 +48,16 @@ fn without_a_subcommand_the_live_demo_shows_the_published_shares() {
         assert!(regular.contains(&numbers[1]), "{line}");
         assert!(line.contains(" 640 "), "all are answered: {line}");
     }
-    assert!(
-        demo.stdout.contains("tollgate-demo.html"),
-        "{}",
-        demo.stdout
-    );
+    let (path, page) = page(&demo.stdout);
+    assert!(path.ends_with("tollgate-demo.html"), "{path}");
+    let place = |what: &str| {
+        page.find(what)
+            .unwrap_or_else(|| panic!("no {what} on the page"))
+    };
+    assert!(!page.contains('\u{fffd}'), "a page shows no line breaks");
+    // What came of it, beside the published figures, before what it was made with.
+    assert!(place("159-161 : 159-161") < place("Each class, all requests"));
+    assert!(place("Each class, all requests") < place("prefill_busy_threshold"));
 }
 
 #[test]
@@ -60,6 +75,12 @@ fn s6_9_the_virtual_demo_shows_the_shares_that_the_quanta_promise() {
         let page = line(&demo.stdout, &[quanta, "page"]);
         assert!(page.contains(" : "), "{page}");
     }
+    let (path, page) = page(&demo.stdout);
+    assert!(
+        path.ends_with("tollgate-demo-virtual.html"),
+        "not that of the live one: {path}"
+    );
+    assert!(page.contains("Each class, all requests"));
     let again = run(Path::new("."), &["demo", "--virtual"], b"");
     assert_eq!(again.stdout, demo.stdout, "it is the same each time");
 }

@@ -28,9 +28,15 @@ fn a_mistake_in_the_file_is_told_with_key_and_line() {
         ),
         (
             "\n\noverload_status: often\n",
-            &["overload_status", "line 3", "often"],
+            &[
+                "overload_status: often",
+                "line 3, column 18: it must be a whole number",
+            ],
         ),
-        ("allow_pins: perhaps\n", &["allow_pins", "line 1", "bool"]),
+        (
+            "allow_pins: perhaps\n",
+            &["allow_pins", "line 1", "it must be true or false"],
+        ),
         (
             "idle_timeout: -1\n",
             &[
@@ -61,12 +67,65 @@ fn a_mistake_in_the_file_is_told_with_key_and_line() {
             "sessions: 1\nsessions: 2\n",
             &["sessions", "line 2", "duplicate"],
         ),
+        ("workers: 7\n", &["workers: 7", "it must be a list"]),
+        ("drain: [1]\n", &["drain: [1]", "it must be one value"]),
         ("[1, 2]\n", &["line 1"]),
         ("listen: [\n", &["line"]),
     ] {
         let said = with_file(contents);
         assert_says(&said, parts);
     }
+}
+
+#[test]
+fn everything_that_is_wrong_with_a_file_is_told_at_once() {
+    let said = with_file(
+        "lissten: 127.0.0.1:0\noverload_status: often\nheader_bytes: 1\nworkers:\n- url: nowhere\n\
+         - url: http://h:1\n  models: ['']\n- url: http://h:2\n  rank: 2\nidle: dance\n\
+         listen: 127.0.0.1:9090\nadmin: there\n",
+    );
+    assert_says(
+        &said,
+        &[
+            "lissten",
+            "line 1",
+            "line 2",
+            "often",
+            "line 5",
+            "`nowhere` is no worker's address",
+            "line 9",
+            "unknown field `rank`",
+            "line 10",
+            "`dance` is none of park, spin-then-park, spin",
+            "line 12",
+            "\nworker: models of http://h:1: \"\", number 1, is empty",
+            "\nheader-bytes: 1; it must be between",
+        ],
+    );
+    // Where operators come was not understood, so that it is not known to be the clients' address.
+    assert!(!said.contains("is also listen"), "{said}");
+}
+
+#[test]
+fn a_worker_that_there_is_no_room_for_is_told_at_the_start() {
+    let files = Files::new();
+    let file = "endpoints: 8\nworkers:\n- {url: 'http://127.0.0.1:1', ranks: 5, models: [m]}\n\
+                - {url: 'http://127.0.0.1:2', ranks: 5, models: [m]}\n";
+    let file = files.write("settings.yaml", file);
+    let any = "127.0.0.1:0";
+    let run = serve_to_end(
+        &[],
+        &["--config", text(&file), "--listen", any, "--admin", any],
+    );
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    let said = "worker http://127.0.0.1:2: ranks: 5; model m has room for 3 more of 8";
+    assert_says(&run.stderr, &[said]);
+    let file = "endpoints: 8\nworkers: [{url: 'http://127.0.0.1:1', ranks: 9}]\n";
+    let file = files.write("settings.yaml", file);
+    let run = serve_to_end(&[], &["--config", text(&file)]);
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    let said = "ranks of http://127.0.0.1:1: 9; a model has at most 8";
+    assert_says(&run.stderr, &[said]);
 }
 
 #[test]

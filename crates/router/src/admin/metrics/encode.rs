@@ -1,5 +1,6 @@
 //! Writing families of samples.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -22,24 +23,6 @@ pub(super) enum Number {
     Real(f64),
 }
 
-impl From<u64> for Number {
-    fn from(value: u64) -> Self {
-        Self::Whole(value)
-    }
-}
-
-impl From<bool> for Number {
-    fn from(value: bool) -> Self {
-        Self::Whole(value.into())
-    }
-}
-
-impl From<f64> for Number {
-    fn from(value: f64) -> Self {
-        Self::Real(value)
-    }
-}
-
 impl EncodeGaugeValue for Number {
     fn encode(&self, encoder: &mut GaugeValueEncoder<'_>) -> fmt::Result {
         match self {
@@ -58,53 +41,64 @@ impl EncodeCounterValue for Number {
     }
 }
 
-/// A family with one sample for each row of `T`.
+/// What a row says of a family; none: it has no such sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Sample(Option<Number>);
+
+impl From<u64> for Sample {
+    fn from(value: u64) -> Self {
+        Self(Some(Number::Whole(value)))
+    }
+}
+
+impl From<bool> for Sample {
+    fn from(value: bool) -> Self {
+        u64::from(value).into()
+    }
+}
+
+impl From<f64> for Sample {
+    fn from(value: f64) -> Self {
+        Self(Some(Number::Real(value)))
+    }
+}
+
+impl From<Option<u64>> for Sample {
+    fn from(value: Option<u64>) -> Self {
+        Self(value.map(Number::Whole))
+    }
+}
+
+/// A family with at most one sample for each row of `T`.
 #[derive(Debug)]
 pub(super) struct Figure<T> {
-    name: &'static str,
-    help: &'static str,
-    is_counter: bool,
-    /// None: this row has no such sample.
-    read: fn(&T) -> Option<Number>,
+    pub(super) name: &'static str,
+    pub(super) help: &'static str,
+    pub(super) is_counter: bool,
+    pub(super) read: fn(&T) -> Sample,
 }
 
-pub(super) const fn gauge<T>(
-    name: &'static str,
-    help: &'static str,
-    read: fn(&T) -> Option<Number>,
-) -> Figure<T> {
-    Figure {
-        name,
-        help,
-        is_counter: false,
-        read,
+impl<T> Figure<T> {
+    fn encode<'a>(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        rows: impl IntoIterator<Item = (&'a Labels, &'a T)>,
+    ) -> fmt::Result
+    where
+        T: 'a,
+    {
+        let rows = rows.into_iter();
+        let samples = rows.filter_map(|(labels, row)| Some((labels, (self.read)(row).0?)));
+        encode(encoder, self.name, self.help, self.is_counter, samples)
     }
-}
-
-pub(super) const fn counter<T>(
-    name: &'static str,
-    help: &'static str,
-    read: fn(&T) -> Option<Number>,
-) -> Figure<T> {
-    Figure {
-        name,
-        help,
-        is_counter: true,
-        read,
-    }
-}
-
-/// A whole number that is always there.
-pub(super) fn some(value: impl Into<Number>) -> Option<Number> {
-    Some(value.into())
 }
 
 #[expect(
     clippy::cast_precision_loss,
     reason = "beyond 100 days the microseconds are lost, which nobody reads off a metric"
 )]
-pub(super) fn seconds(nanos: u64) -> Option<Number> {
-    Some(Number::Real(nanos as f64 / 1e9))
+pub(super) const fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
 }
 
 /// Writes each family with its samples.
@@ -113,19 +107,9 @@ pub(super) fn encode_all<T>(
     figures: &[Figure<T>],
     rows: &[(Labels, T)],
 ) -> fmt::Result {
-    for figure in figures {
-        let samples = rows
-            .iter()
-            .filter_map(|(labels, row)| Some((labels, (figure.read)(row)?)));
-        encode(
-            encoder,
-            figure.name,
-            figure.help,
-            figure.is_counter,
-            samples,
-        )?;
-    }
-    Ok(())
+    let all = || rows.iter().map(|(labels, row)| (labels, row));
+    let mut figures = figures.iter();
+    figures.try_for_each(|figure| figure.encode(encoder, all()))
 }
 
 /// Writes each family with its one sample, which has no labels.
@@ -135,20 +119,17 @@ pub(super) fn encode_one<T>(
     row: &T,
 ) -> fmt::Result {
     let labels = Labels::new();
-    for figure in figures {
-        let sample = (figure.read)(row).map(|number| (&labels, number));
-        encode(encoder, figure.name, figure.help, figure.is_counter, sample)?;
-    }
-    Ok(())
+    let mut figures = figures.iter();
+    figures.try_for_each(|figure| figure.encode(encoder, [(&labels, row)]))
 }
 
 /// Writes one family with its samples.
-pub(super) fn encode<'a>(
+pub(super) fn encode<L: Borrow<Labels>>(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
     is_counter: bool,
-    samples: impl IntoIterator<Item = (&'a Labels, Number)>,
+    samples: impl IntoIterator<Item = (L, Number)>,
 ) -> fmt::Result {
     let kind = if is_counter {
         MetricType::Counter
@@ -157,7 +138,7 @@ pub(super) fn encode<'a>(
     };
     let mut family = encoder.encode_descriptor(name, help, None, kind)?;
     for (labels, number) in samples {
-        let mut sample = family.encode_family(labels)?;
+        let mut sample = family.encode_family(labels.borrow())?;
         if is_counter {
             sample.encode_counter::<NoLabelSet, _, f64>(&number, None)?;
         } else {

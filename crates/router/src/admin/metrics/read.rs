@@ -36,6 +36,7 @@ pub(super) struct WorkerFigures {
 
 #[derive(Debug)]
 pub(super) struct ModelFigures {
+    pub(super) workers_well: u64,
     pub(super) waiting_for_room: u64,
     pub(super) sessions: u64,
     /// Blocks that are remembered, and those that made room; none without an index.
@@ -150,7 +151,12 @@ impl Reading {
             self.estimates.push((labels, sums));
         }
         let prefixes = model.prefixes.as_ref();
+        let workers = shared.fleet.workers();
+        let workers = workers.values();
+        let well = workers
+            .filter(|worker| worker.standing() == Standing::Well && worker.serves(&model.name));
         let row = ModelFigures {
+            workers_well: count(well.count()),
             waiting_for_room: shared.admission.waiting_for_room(model.index).into(),
             sessions: count(model.sessions.len()),
             prefixes: prefixes.map(|prefixes| (count(blocks), prefixes.evicted())),
@@ -160,31 +166,19 @@ impl Reading {
         self.models.push((vec![label], row));
     }
 
-    /// Refusals and failures of each class, by kind.
-    fn encode_reasons(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    /// Refusals and failures of each class by kind; and one sample for each way in which a worker may stand, of
+    /// which that in which it does is 1.
+    fn encode_words(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let rejected = self.classes.iter().flat_map(|(labels, row)| {
             figures::rejected(&row.class).map(|found| with_word(labels, "kind", found))
         });
-        let rejected: Rows<Number> = rejected.collect();
-        let samples = rejected.iter().map(|(labels, number)| (labels, *number));
         let help = "Requests that a queue limit refused.";
-        encode::encode(encoder, "rejected", help, true, samples)?;
+        encode::encode(encoder, "rejected", help, true, rejected)?;
         let failed = self.classes.iter().flat_map(|(labels, row)| {
             figures::failed(&row.class).map(|found| with_word(labels, "reason", found))
         });
-        let failed: Rows<Number> = failed.collect();
-        let samples = failed.iter().map(|(labels, number)| (labels, *number));
-        encode::encode(
-            encoder,
-            "failed",
-            "Requests that no worker could run.",
-            true,
-            samples,
-        )
-    }
-
-    /// One sample for each way in which a worker may stand; that in which it does is 1.
-    fn encode_standings(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Requests that no worker could run.";
+        encode::encode(encoder, "failed", help, true, failed)?;
         let ways = [
             ("unseen", Standing::Unseen),
             ("well", Standing::Well),
@@ -195,10 +189,8 @@ impl Reading {
                 with_word(labels, "standing", (name, u64::from(row.standing == way)))
             })
         });
-        let standings: Rows<Number> = standings.collect();
-        let samples = standings.iter().map(|(labels, number)| (labels, *number));
         let help = "1: the worker stands like this.";
-        encode::encode(encoder, "worker_standing", help, false, samples)
+        encode::encode(encoder, "worker_standing", help, false, standings)
     }
 }
 
@@ -251,10 +243,9 @@ impl Collector for Reading {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let encoder = &mut encoder;
         encode::encode_all(encoder, figures::CLASSES, &self.classes)?;
-        self.encode_reasons(encoder)?;
         encode::encode_all(encoder, figures::ENDPOINTS, &self.endpoints)?;
         encode::encode_all(encoder, figures::WORKERS, &self.workers)?;
-        self.encode_standings(encoder)?;
+        self.encode_words(encoder)?;
         encode::encode_all(encoder, figures::MODELS, &self.models)?;
         encode::encode_all(encoder, figures::ESTIMATES, &self.estimates)?;
         encode::encode_one(encoder, figures::CORE, &self.core)?;

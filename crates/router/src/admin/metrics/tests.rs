@@ -105,6 +105,24 @@ async fn only_models_that_are_routed_to_are_shown() {
 }
 
 #[tokio::test]
+async fn a_model_whose_last_worker_is_gone_is_told_as_served_by_none() {
+    let fixture = Fixture::start(POLICY, &[ODD, "other"]);
+    let id = fixture.add_worker("http://10.0.0.1:8000", &[ODD]);
+    let exporter = Exporter::new();
+    let series = |label: &str| format!("tollgate_model_workers_well{{{label}}}");
+    let read = scrape(&fixture, &exporter, Form::Prometheus).await;
+    assert_eq!(read.value(&series(ODD_LABEL)), 1.0);
+    assert_eq!(
+        read.value(&series("model=\"other\"")),
+        0.0,
+        "nobody serves it"
+    );
+    fixture.shared.fleet.remove_worker(id).expect("it is there");
+    let read = scrape(&fixture, &exporter, Form::Prometheus).await;
+    assert_eq!(read.value(&series(ODD_LABEL)), 0.0);
+}
+
+#[tokio::test]
 async fn a_hundred_thousand_made_up_names_add_no_series() {
     const NAMES: usize = 100_000;
     const ASKERS: usize = 256;

@@ -19,7 +19,7 @@ use super::{
     ClassState, CountersState, EndpointState, LimitsState, LoopState, ModelState, PhaseState,
     RouterState, ThresholdsState,
 };
-use crate::fleet::{Fleet, Model};
+use crate::fleet::{Fleet, Model, Worker};
 use crate::refusal::{Refusal, Retry};
 use crate::routes::json_response;
 use crate::shared::{Phase, Shared};
@@ -223,15 +223,25 @@ impl ModelView<'_> {
         let busy = endpoints.filter(|endpoint| endpoint.busy_for.contains(&class));
         let with_size = busy.map(|endpoint| {
             let worker = self.fleet.worker(endpoint.endpoint.worker);
-            let own = worker.and_then(|worker| worker.config.max_batched_tokens);
-            (endpoint, own.or(self.fleet.config.max_batched_tokens))
+            (endpoint, self.max_batched_tokens(worker.as_deref()))
         });
         with_size.collect()
+    }
+
+    fn max_batched_tokens(&self, worker: Option<&Worker>) -> Option<u64> {
+        let own = worker.and_then(|worker| worker.config.max_batched_tokens);
+        own.or(self.fleet.config.max_batched_tokens)
     }
 
     fn endpoint(&self, endpoint: &EngineEndpoint) -> EndpointState {
         let who = endpoint.endpoint;
         let worker = self.fleet.worker(who.worker);
+        let size = self.max_batched_tokens(worker.as_deref());
+        let classes = self.snapshot.classes.iter();
+        let thresholds = classes.filter_map(|class| {
+            let threshold = lane::threshold(self.policy_of(class)?, size)?;
+            Some((class.name.to_string(), threshold))
+        });
         EndpointState {
             worker: who.worker.0,
             url: worker.map(|worker| worker.config.url.to_string()),
@@ -244,6 +254,7 @@ impl ModelView<'_> {
             overloaded: endpoint.overloaded,
             shut: endpoint.shut,
             busy_for: self.names(&endpoint.busy_for),
+            busy_above_tokens: thresholds.collect(),
         }
     }
 }

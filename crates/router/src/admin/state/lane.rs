@@ -9,7 +9,7 @@ use super::{EntryState, HeadState, LaneState};
 const MAX_BATCHED_TOKENS_DEFAULT: u64 = 10_000_000;
 
 /// The load above which an endpoint of such a worker is busy for a class (S5.1); none: load makes nothing busy.
-fn threshold(policy: &ClassPolicy, max_batched_tokens: Option<u64>) -> Option<u64> {
+pub(super) fn threshold(policy: &ClassPolicy, max_batched_tokens: Option<u64>) -> Option<u64> {
     let relative = policy.prefill_busy_threshold_frac.map(|fraction| {
         fraction.floor_of(max_batched_tokens.unwrap_or(MAX_BATCHED_TOKENS_DEFAULT))
     });

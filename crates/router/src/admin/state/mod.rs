@@ -249,4 +249,7 @@ pub struct EndpointState {
     pub shut: bool,
     /// The classes that count it busy.
     pub busy_for: Vec<String>,
+    /// By class: a load above so many tokens makes it busy (S5.1). No entry: its load never does.
+    #[serde(default)]
+    pub busy_above_tokens: BTreeMap<String, u64>,
 }

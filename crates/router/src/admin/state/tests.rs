@@ -68,6 +68,8 @@ async fn a_blocked_lane_says_which_gate_and_which_threshold() {
     assert_eq!((endpoint.load_tokens, endpoint.active), (1_500, 1));
     assert_eq!(endpoint.url.as_deref(), Some("http://10.0.0.1:8000"));
     assert_eq!(endpoint.busy_for, ["regular", "premium"]);
+    let thresholds = [("premium", 1_000), ("regular", 1_000)].map(|(name, at)| (name.into(), at));
+    assert_eq!(endpoint.busy_above_tokens, thresholds.into());
     drop(permit);
     let open = until(async || {
         let state = ask(&fixture, "").await;
