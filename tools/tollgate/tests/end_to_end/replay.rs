@@ -334,7 +334,7 @@ fn recorded_conversations_find_their_beginnings_cached() {
 #[test]
 fn classes_with_long_names_have_files_of_their_own() {
     let files = Files::new();
-    files.write("trace.csv", &trace(40));
+    files.write("trace.csv", trace(40));
     let long = "c".repeat(300);
     let class = |end: char| {
         let name = format!("{long}{end}");
