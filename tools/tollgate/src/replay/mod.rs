@@ -96,18 +96,18 @@ fn play(policy: &Policy, trace: &Trace, args: &ReplayArgs) -> anyhow::Result<Rep
     let (requests, arbiter) = (played.requests as f64, played.arbiter_ns as f64 / 1e9);
     let all = counted(played.requests, "request");
     let rate = requests / took;
-    // An estimate of few moments may say anything.
-    if played.requests >= 1_000 && arbiter < took {
-        tell(format_args!(
-            "{name}: {all} in {took:.3} s, {rate:.0} a second; of that the arbiter about {arbiter:.3} s, \
-             without it {:.0} a second",
-            requests / (took - arbiter),
-        ));
+    let of_that = if played.requests < 1_000 {
+        // An estimate of few moments may say anything.
+        String::new()
+    } else if arbiter < took {
+        let others = requests / (took - arbiter);
+        format!("; of that the arbiter about {arbiter:.3} s, without it {others:.0} a second")
     } else {
-        tell(format_args!(
-            "{name}: {all} in {took:.3} s, {rate:.0} a second"
-        ));
-    }
+        "; of that the arbiter: unknown, the machine was busy with something else".to_owned()
+    };
+    tell(format_args!(
+        "{name}: {all} in {took:.3} s, {rate:.0} a second{of_that}"
+    ));
     Ok(played.run)
 }
 

@@ -95,7 +95,8 @@ fn the_same_seed_gives_the_same_bytes_and_wall_time_stays_on_standard_error() {
             lines[1].starts_with("built-in: 1,500 requests in "),
             "{lines:?}"
         );
-        assert!(lines[1].contains("of that the arbiter about "), "{lines:?}");
+        // How much it took is not told where the machine was busy with something else.
+        assert!(lines[1].contains("; of that the arbiter"), "{lines:?}");
         assert!(!first.stdout.contains("a second;"));
     }
 }
