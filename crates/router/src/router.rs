@@ -125,7 +125,7 @@ impl Router {
     /// Opens both addresses, looks at the workers, and serves.
     async fn listen(&mut self, config: &Config) -> Result<(), StartError> {
         let [clients, operators] = [config.listen, config.admin].map(|address| async move {
-            let listener = server::listen(address).await;
+            let listener = server::listen(address);
             let listener = listener.map_err(|error| StartError::Listen { address, error })?;
             let bound = listener.local_addr();
             let bound = bound.map_err(|error| StartError::Listen { address, error })?;
@@ -304,8 +304,9 @@ fn build(config: &Config, policy: &PolicyFile) -> Result<BuiltAdmission, BuildEr
     for place in 1..sizes.models {
         builder = builder.model(&format!("place-{place}"), profile.clone());
     }
-    /// The blocks of a request with as many hints as there may be.
+    /// The blocks of a request with as many hints as there may be; the most that an engine has.
     const BLOCKS: usize = 5;
+    const BLOCKS_MAX: usize = 1 << 26;
     let placement = Placement {
         arbiter: sizes.core.map(CoreId),
         ..Placement::default()
@@ -314,7 +315,7 @@ fn build(config: &Config, policy: &PolicyFile) -> Result<BuiltAdmission, BuildEr
         .ingress_shards(threads.clamp(1, SHARDS_MAX))
         .slots(sizes.slots)
         .room_waiters(sizes.slots)
-        .extension_blocks(sizes.slots * BLOCKS)
+        .extension_blocks((sizes.slots * BLOCKS).min(BLOCKS_MAX))
         .classes(sizes.classes)
         .workers(sizes.workers)
         .endpoints(sizes.endpoints)

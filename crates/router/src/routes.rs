@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
 use axum::routing::{get, post};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -66,8 +67,14 @@ async fn models(State(shared): State<Arc<Shared>>) -> Response<Body> {
 
 async fn model(
     State(shared): State<Arc<Shared>>,
-    axum::extract::Path(name): axum::extract::Path<String>,
+    name: Result<Path<String>, PathRejection>,
 ) -> Response<Body> {
+    let Ok(Path(name)) = name else {
+        let message = "the model's name is not UTF-8";
+        return Refusal::invalid("invalid_request", message)
+            .with_param("model")
+            .response();
+    };
     if served(&shared).contains(&name) {
         return json_response(StatusCode::OK, &entry(&name));
     }

@@ -147,26 +147,29 @@ impl Shared {
     }
 
     /// Takes no new requests from now on, and gives those that are there at most so long. A later call may
-    /// only shorten it (S11.3). True: this is the first.
-    pub(crate) async fn drain(&self, within: Duration) -> bool {
+    /// only shorten it (S11.3). Returns how long that is now.
+    pub(crate) async fn drain(&self, within: Duration) -> Duration {
         /// Longer than anybody waits, and short enough for every sum of times.
         const MOST: Duration = Duration::from_secs(366 * 86_400);
         let within = within.min(MOST);
-        let until = Instant::now() + within;
-        let mut is_first = false;
-        self.phase.send_if_modified(|phase| match *phase {
-            Phase::Serving => {
-                is_first = true;
+        let now = Instant::now();
+        let until = now + within;
+        let mut left = within;
+        let is_news = self.phase.send_if_modified(|phase| match *phase {
+            Phase::Draining(before) if before <= until => {
+                left = before.saturating_duration_since(now);
+                false
+            }
+            Phase::Serving | Phase::Draining(_) => {
                 *phase = Phase::Draining(until);
                 true
             }
-            Phase::Draining(before) if until < before => {
-                *phase = Phase::Draining(until);
-                true
+            Phase::Cut => {
+                left = Duration::ZERO;
+                false
             }
-            _ => false,
         });
-        if is_first {
+        if is_news {
             let seconds = within.as_secs_f64();
             self.fleet.say(format!("ending within {seconds} s"));
         }
@@ -175,7 +178,7 @@ impl Shared {
             .fleet
             .change(move |fleet| fleet.handles.control().stop(within))
             .await;
-        is_first
+        left
     }
 
     /// Waits until a drain was asked for and is over: everything was answered, or cut at the deadline.

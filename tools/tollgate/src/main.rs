@@ -114,9 +114,7 @@ fn print(text: &str) -> anyhow::Result<()> {
 
 /// A runtime with a thread for each core.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
     tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(threads)
         .enable_all()
         .build()
         .context("cannot start the runtime")

@@ -34,7 +34,8 @@ pub(super) const SHARES: &str = "Shares are those of the tokens served while a c
 pub(super) fn attempts(suite: &SuiteRun) -> Option<String> {
     (suite.attempts > 1).then(|| {
         format!(
-            "It took {} until the machine kept still, or until no more were allowed; the last of them is told.",
+            "{} in all: those that were made again because the machine did not keep still, of which the last is \
+             told, and those of all reports that were merged.",
             counted(u64::from(suite.attempts), "run"),
         )
     })

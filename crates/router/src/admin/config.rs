@@ -68,7 +68,7 @@ fn basics(config: &Config) -> Part {
         ("access_log", json!(log)),
         ("drain", seconds(config.drain)),
         ("worker_ca", path(config.worker_ca.as_ref())),
-        ("tokenizer", tokenizers(&config.tokenizers)),
+        ("tokenizers", tokenizers(&config.tokenizers)),
         ("allow_pins", json!(config.allow_pins)),
     ]
 }

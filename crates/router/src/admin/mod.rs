@@ -39,6 +39,7 @@ use serde_json::json;
 
 use self::body::{BODY_BYTES_MAX, Members, Whole};
 pub(crate) use self::config::describe;
+use crate::config::DAY;
 use crate::refusal::Refusal;
 use crate::routes::{json_response, unknown_path, wrong_method};
 use crate::shared::Shared;
@@ -78,13 +79,14 @@ pub(crate) fn routes(shared: Arc<Shared>) -> Router {
 }
 
 async fn drain(State(shared): State<Arc<Shared>>, body: Whole) -> Result<Response<Body>, Refusal> {
-    const RIGHT: &str = "a number of seconds from 0 to some billions";
+    const RIGHT: &str = "a number of seconds from 0 to 86400";
     let mut members = Members::read(&body.0, &["seconds"])?;
     let within = members.take("seconds", RIGHT, |value| {
-        Duration::try_from_secs_f64(value.as_f64()?).ok()
+        let within = Duration::try_from_secs_f64(value.as_f64()?).ok()?;
+        (within <= DAY).then_some(within)
     })?;
     let within = within.unwrap_or(shared.config.drain);
-    shared.drain(within).await;
+    let within = shared.drain(within).await;
     let body =
         json!({ "draining": true, "within_seconds": within.as_secs_f64(), "open": shared.open() });
     Ok(json_response(StatusCode::ACCEPTED, &body))

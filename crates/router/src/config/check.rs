@@ -44,7 +44,7 @@ impl fmt::Display for ConfigErrors {
 impl std::error::Error for ConfigErrors {}
 
 /// The longest time that may be set.
-const DAY: Duration = Duration::from_secs(86_400);
+pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 
 /// Collects errors.
 struct Check(Vec<ConfigError>);
@@ -240,7 +240,12 @@ impl Config {
         check.time("session-ttl", self.affinity.ttl);
         check.number("sessions", self.affinity.capacity, 1..=1 << 24);
         check.number("prefix-blocks", self.prefix_blocks, 0..=1 << 26);
-        check.number("models", self.engine.models, 1..=256);
+        let engine = &self.engine;
+        check.number("models", engine.models, 1..=256);
+        check.number("slots", engine.slots, 1..=1 << 24);
+        check.number("classes", engine.classes, 1..=1 << 14);
+        check.number("model-workers", engine.workers, 1..=1 << 20);
+        check.number("endpoints", engine.endpoints, 1..=1 << 20);
     }
 }
 

@@ -12,10 +12,11 @@ use http::HeaderName;
 use tollgate::Idle;
 use tollgate::policy::Fraction;
 
+pub(crate) use self::check::DAY;
 pub use self::check::{ConfigError, ConfigErrors};
 pub use self::url::{UrlError, WorkerUrl};
 pub use self::worker::WorkerConfig;
-pub(crate) use self::worker::{Fault, name_faults};
+pub(crate) use self::worker::{Fault, name_fault, name_faults};
 
 /// Everything that a router is told before it starts. [`Router::start`](crate::Router::start) checks it.
 #[derive(Clone, Debug)]

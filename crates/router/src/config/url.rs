@@ -134,7 +134,8 @@ fn port_fault(authority: &Authority) -> Option<&'static str> {
     let port = authority.as_str().strip_prefix(authority.host())?;
     let port = port.strip_prefix(':')?;
     let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
-    let is_port = is_number && port.parse::<u16>().is_ok_and(|port| port > 0);
+    // With zeros before it, one worker could be named in several ways.
+    let is_port = is_number && !port.starts_with('0') && port.parse::<u16>().is_ok();
     (!is_port).then_some("its port is no number from 1 to 65535")
 }
 
@@ -188,6 +189,7 @@ mod tests {
             ("http://host:", "its port"),
             ("http://host:65536", "port"),
             ("http://host:+80", "port"),
+            ("http://host:080", "its port"),
             ("", "empty"),
         ];
         for (text, reason) in cases {

@@ -103,7 +103,8 @@ pub(crate) fn name_faults(member: &'static str, names: &[String]) -> Vec<Fault> 
     wrong.collect()
 }
 
-fn name_fault(member: &str, name: &str) -> Option<(&'static str, &'static str)> {
+/// What is wrong with one of them, and what would be right.
+pub(crate) fn name_fault(member: &str, name: &str) -> Option<(&'static str, &'static str)> {
     if name.is_empty() {
         return Some(("is empty", "write a name, or leave it away"));
     }

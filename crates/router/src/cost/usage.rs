@@ -18,7 +18,7 @@ pub struct Usage {
 /// Finds the report in an answer, in a chunk of a stream, or in an event of a response's stream.
 ///
 /// `None` where there is none, and where it is not understood: a worker may say what it likes. A count above
-/// `u32::MAX`, which no prompt has, is not understood either.
+/// `u32::MAX`, which no prompt has, is not understood either, nor are more cached tokens than the prompt has.
 ///
 /// # Complexity
 /// Without a report, a search for one word; with one, linear in the text's bytes, and no copy of it.
@@ -72,9 +72,14 @@ impl Report {
     fn usage(self) -> Option<Usage> {
         let details = self.prompt_tokens_details.or(self.input_tokens_details);
         let completion_tokens = self.completion_tokens.or(self.output_tokens);
+        let prompt_tokens = self.prompt_tokens.or(self.input_tokens)?;
+        let cached_tokens = details.and_then(|details| details.cached_tokens);
+        if cached_tokens > Some(prompt_tokens) {
+            return None;
+        }
         Some(Usage {
-            prompt_tokens: self.prompt_tokens.or(self.input_tokens)?.into(),
-            cached_tokens: details.and_then(|details| Some(details.cached_tokens?.into())),
+            prompt_tokens: prompt_tokens.into(),
+            cached_tokens: cached_tokens.map(Into::into),
             // Embeddings have none.
             completion_tokens: completion_tokens.unwrap_or(0).into(),
         })
@@ -136,6 +141,7 @@ mod tests {
             r#"{"usage":{"prompt_tokens":4294967296}}"#,
             r#"{"usage":{"prompt_tokens":5,"completion_tokens":18446744073709551615}}"#,
             r#"{"usage":{"prompt_tokens":5,"prompt_tokens_details":{"cached_tokens":4294967296}}}"#,
+            r#"{"usage":{"prompt_tokens":5,"prompt_tokens_details":{"cached_tokens":6}}}"#,
             r#"{"usage":{"prompt_tokens":5}"#,
             r#"{"choices":[{"usage":{"prompt_tokens":5}}]}"#,
             r#"["usage"]"#,

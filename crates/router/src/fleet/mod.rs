@@ -263,11 +263,10 @@ impl Fleet {
         self.workers.store(Arc::new(workers));
         worker.stop_watching();
         self.say(format!("worker {id} {} is removed", worker.config.url));
-        let served = worker.take_models();
-        for name in served {
-            self.leave(&worker, &name)?;
-        }
-        Ok(())
+        let left = worker.take_models();
+        let left = left.into_iter().map(|name| self.leave(&worker, &name));
+        // One that fails leaves no other one in.
+        left.fold(Ok(()), Result::and)
     }
 
     /// A worker serves a model no more. The caller holds the changes.
@@ -302,25 +301,35 @@ impl Fleet {
         let worker = self.worker(WorkerId(id));
         let worker = worker.ok_or(ChangeError::UnknownWorker(id))?;
         let before = worker.set_taints(taints);
-        self.tell(&worker).inspect_err(|_| {
+        let names = worker.models();
+        let told = names.iter().try_for_each(|name| self.upsert(&worker, name));
+        told.or_else(|error| {
             worker.set_taints(before);
+            // Some models may have been told.
+            self.tell(&worker)?;
+            Err(error)
         })
     }
 
-    /// Tells every arbiter of a worker's models what is known of it. A model that there is no place for is not
-    /// served by it; without any, it is out. The caller holds the changes.
+    /// Tells a model's arbiter what is known of a worker. The caller holds the changes.
+    fn upsert(&self, worker: &Worker, name: &str) -> Result<(), ChangeError> {
+        let record = worker.record(self.config.max_batched_tokens);
+        let index = self.place(name)?;
+        self.control.upsert_worker(index, record)?;
+        Ok(())
+    }
+
+    /// Tells every arbiter of a worker's models what is known of it. A model whose arbiter does not take it is
+    /// not served by it, and keeps nothing of it; without any, it is out. The caller holds the changes.
     fn tell(&self, worker: &Worker) -> Result<(), ChangeError> {
         let (mut is_taken, mut failure) = (false, None);
         for name in worker.models() {
-            let record = worker.record(self.config.max_batched_tokens);
-            let told = self.place(&name).and_then(|index| {
-                let upsert = self.control.upsert_worker(index, record);
-                upsert.map_err(ChangeError::from)
-            });
-            match told {
+            match self.upsert(worker, &name) {
                 Ok(()) => is_taken = true,
                 Err(error) => {
                     worker.unserve(&name, &error.to_string());
+                    // A closed engine has forgotten everything anyway.
+                    let _ = self.leave(worker, &name);
                     failure = Some(error);
                 }
             }
@@ -341,17 +350,21 @@ impl Fleet {
         let Some(worker) = self.worker(WorkerId(id)) else {
             return Ok(());
         };
+        let before = worker.describe();
         let changed = worker.saw_well(models, self.config.health.readmit_after);
         for name in changed.left {
             self.leave(&worker, &name)?;
         }
-        if changed.is_news {
-            self.say(format!("worker {}", worker.describe()));
-            self.tell(&worker).inspect_err(|error| {
-                self.say(format!("worker {id} cannot be taken: {error}"));
-            })?;
+        let told = match changed.is_news {
+            true => self.tell(&worker),
+            false => Ok(()),
+        };
+        // Each look finds again that there is no place for a model: that is told once.
+        let after = worker.describe();
+        if after != before {
+            self.say(format!("worker {after}"));
         }
-        Ok(())
+        told
     }
 
     /// A look at a worker failed, or a request could not be handed to it.

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use tokio::sync::oneshot;
 
 use super::{ChangeError, Fleet, Severity, Worker};
+use crate::config::name_fault;
 use crate::upstream::{AskError, Upstream};
 
 /// The least time between two looks, however often something fails.
@@ -96,7 +97,16 @@ async fn look(
     if listed.data.is_empty() {
         return Err((Severity::Ill, format!("{MODELS}: it lists no model")));
     }
-    Ok(listed.data.into_iter().map(|model| model.id).collect())
+    let names: Vec<String> = listed.data.into_iter().map(|model| model.id).collect();
+    // They stand in logs, on pages and in labels. One that is there twice does no harm.
+    let ill = names.iter().find_map(|name| name_fault("models", name));
+    if let Some((why, _)) = ill {
+        return Err((
+            Severity::Ill,
+            format!("{MODELS}: a name that it lists {why}"),
+        ));
+    }
+    Ok(names)
 }
 
 fn told(path: &str, error: &AskError) -> (Severity, String) {

@@ -62,6 +62,8 @@ struct State {
 /// fails at once is never busy, and would draw all requests to itself. A request alone cannot do it with the
 /// usual number of attempts.
 const HAND_OVERS_FAILED_MAX: u32 = 5;
+/// So many of a worker's models are named in a line of text.
+const SHOWN: usize = 8;
 /// How long it stays out, the first time; each further time twice as long.
 const OUT: Duration = Duration::from_secs(5);
 /// So often the time is doubled.
@@ -304,10 +306,13 @@ impl Worker {
     pub(crate) fn describe(&self) -> String {
         let state = self.lock();
         let models: Vec<&str> = state.models.iter().map(String::as_str).collect();
-        let models = if models.is_empty() {
-            "no model yet".to_owned()
-        } else {
-            models.join(", ")
+        let models = match models.as_slice() {
+            [] => "no model yet".to_owned(),
+            [shown @ .., _] if models.len() > SHOWN => {
+                let shown = &shown[..SHOWN];
+                format!("{} and {} more", shown.join(", "), models.len() - SHOWN)
+            }
+            models => models.join(", "),
         };
         let standing = match state.standing {
             Standing::Unseen => "not seen yet",

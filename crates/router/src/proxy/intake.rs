@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::refusal::{Refusal, Retry};
 use crate::shared::{PIECE, Shared};
 
-/// Memory for a body is taken as the body comes: a length that is only claimed takes none.
+/// Memory for a body is taken as the body comes: a length that is only claimed takes none beyond this.
 const FIRST_BYTES: usize = 1 << 16;
 
 /// A body that was taken in, and the right to hold it.
@@ -41,14 +41,17 @@ pub(super) async fn take_in(
         return Err(too_large(most));
     }
     let within = shared.config.timeouts.client_body;
-    let collected = collect(shared, body, most);
+    let claimed = claimed.and_then(|claimed| usize::try_from(claimed).ok());
+    let collected = collect(shared, body, claimed.unwrap_or(most));
     match tokio::time::timeout(within, collected).await {
         Ok(held) => held,
         Err(_) => Err(too_slow(within)),
     }
 }
 
-async fn collect(shared: &Shared, mut body: Body, most: usize) -> Result<Held, Refusal> {
+/// `claimed`: as many bytes as the body will have, or the most that it may have.
+async fn collect(shared: &Shared, mut body: Body, claimed: usize) -> Result<Held, Refusal> {
+    let most = shared.config.limits.body_bytes;
     let mut bytes = BytesMut::new();
     let mut room = Room {
         buffers: &shared.buffers,
@@ -67,14 +70,25 @@ async fn collect(shared: &Shared, mut body: Body, most: usize) -> Result<Held, R
         if data.len() > most - bytes.len() {
             return Err(too_large(most));
         }
-        if !room.suffices_for(bytes.len() + data.len()) {
+        let needed = bytes.len() + data.len();
+        // It grows by half of itself, and in the end to what was claimed: what it takes is what is counted.
+        let capacity = match bytes.capacity() {
+            capacity if needed <= capacity => capacity,
+            capacity => (capacity + capacity / 2)
+                .max(FIRST_BYTES)
+                .min(claimed)
+                .max(needed),
+        };
+        if !room.suffices_for(capacity) {
             let status = shared.config.overload_status();
             let what =
                 json!({ "what": "bytes of bodies", "limit": shared.config.limits.buffered_bytes });
             return Err(Refusal::full(status, what));
         }
-        if bytes.is_empty() {
-            bytes.reserve(data.len().max(FIRST_BYTES.min(most)));
+        if capacity > bytes.capacity() {
+            let mut larger = BytesMut::with_capacity(capacity);
+            larger.extend_from_slice(&bytes);
+            bytes = larger;
         }
         bytes.extend_from_slice(&data);
     }

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use http::header::{CONNECTION, HeaderValue};
 use http::{HeaderMap, Request, Response, StatusCode};
 use tollgate::{
@@ -55,7 +55,9 @@ pub(crate) async fn serve(shared: Arc<Shared>, api: Api, request: Request<Body>)
         }
         Err(refusal) => {
             account.ends(refusal.status.as_u16(), refusal.code);
-            refusal.response()
+            let response = refusal.response();
+            account.facts.bytes_out = response.body().size_hint().lower();
+            response
         }
     };
     if let Ok(id) = HeaderValue::from_str(&request_id) {

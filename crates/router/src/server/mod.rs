@@ -19,7 +19,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde_json::json;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 
 pub(crate) use self::files::descriptors;
@@ -34,9 +34,19 @@ const TELLING: Duration = Duration::from_secs(2);
 /// A pause after an accept that failed for want of something.
 const BREATH: Duration = Duration::from_millis(20);
 
+/// Connections that may wait to be accepted, at most as many as the system allows: thousands of clients come at
+/// once, and one that finds no room tries again after a second.
+const BACKLOG: u32 = 4_096;
+
 /// Opens a listening socket.
-pub(crate) async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    TcpListener::bind(address).await
+pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Serves the connections of `listener` until the task is aborted, at most `most` at one time.

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{
     CHAT, COMPLETIONS, Stage, TWO_CLASSES, chat, completion, config_of, post, streamed, worker,
+    worker_listing,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -393,4 +394,99 @@ async fn churn_85_a_reload_that_takes_classes_out_loses_nobody() {
         [("premium".to_owned(), 10), ("regular".to_owned(), 10)].into()
     );
     stage.until_free().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn churn_82_what_the_engine_refuses_of_a_worker_leaves_no_ghost_of_it() {
+    let stage = Stage::with_policy(2, TWO_CLASSES).await;
+    let names =
+        |count: usize| -> Vec<String> { (0..count).map(|at| format!("taint-{at}")).collect() };
+    let few = json!({ "taints": names(3) }).to_string();
+    assert_eq!(
+        stage
+            .operator(Method::PUT, "/workers/1/taints", few)
+            .await
+            .status,
+        200
+    );
+    let many = json!({ "taints": names(300) }).to_string();
+    let refused = stage.operator(Method::PUT, "/workers/1/taints", many).await;
+    assert_eq!(refused.refusal(), (409, "engine_refused".to_owned()));
+    let listed = stage.operator(Method::GET, "/workers", "").await.json();
+    assert_eq!(
+        listed["workers"][0]["taints"],
+        json!(names(3)),
+        "nothing has changed"
+    );
+    assert_eq!(listed["workers"][0]["standing"], "well");
+    assert_eq!(listed["workers"][0]["models"], json!(["m"]));
+    assert_eq!(
+        stage
+            .operator(Method::DELETE, "/workers/1", "")
+            .await
+            .status,
+        200
+    );
+    let state = stage.state().await;
+    let endpoints = state["endpoints"].as_array().expect("a list");
+    assert_eq!(endpoints.len(), 1, "{state:#}");
+    for number in 0..20 {
+        let answer = stage.post(COMPLETIONS, &[], &completion(number, 64)).await;
+        assert_eq!(
+            (answer.status, answer.header("x-tollgate-worker")),
+            (200, "2")
+        );
+    }
+    assert_eq!(stage.state().await["classes"][1]["counters"]["requeued"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_whose_models_find_no_place_is_told_once() {
+    let many = worker_listing(json!(
+        (0..5)
+            .map(|at| json!({ "id": format!("m{at}") }))
+            .collect::<Vec<_>>()
+    ))
+    .await;
+    let stage = Stage::start(0, TWO_CLASSES, |config| {
+        config.workers = vec![config_of(many)];
+        config.health.interval = Duration::from_millis(120);
+    })
+    .await;
+    let mut events = stage.router.events();
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let mut told = 0;
+    while events.try_recv().is_ok() {
+        told += 1;
+    }
+    assert!(told <= 1, "{told} events in a dozen looks");
+    let report = stage.operator(Method::GET, "/workers", "").await.json();
+    let why = report["workers"][0]["last_failure"]
+        .as_str()
+        .expect("why")
+        .to_owned();
+    assert!(why.contains("setting models"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_that_a_worker_lists_are_checked() {
+    for (name, part) in [
+        ("a\nb", "a control character"),
+        ("", "is empty"),
+        (" a", "a blank"),
+    ] {
+        let ill = worker_listing(json!([{ "id": "m" }, { "id": name }])).await;
+        let stage = Stage::start(0, TWO_CLASSES, |config| {
+            config.workers = vec![config_of(ill)]
+        })
+        .await;
+        let report = stage.operator(Method::GET, "/workers", "").await.json();
+        let worker = &report["workers"][0];
+        assert_eq!(
+            (&worker["standing"], &worker["models"]),
+            (&json!("unseen"), &json!([]))
+        );
+        let why = worker["last_failure"].as_str().expect("why").to_owned();
+        assert!(why.contains(part), "{why}");
+    }
 }

@@ -337,12 +337,22 @@ where
     F: Fn(Request<axum::body::Body>) -> A + Clone + Send + Sync + 'static,
     A: Future<Output = Response<axum::body::Body>> + Send,
 {
-    use axum::routing::{get, post};
-    let models = json!({ "object": "list", "data": [{ "id": "m", "object": "model" }] });
+    let models = json!([{ "id": "m", "object": "model" }]);
+    serving(models, axum::routing::post(answer)).await
+}
+
+/// A worker that lists these models, and answers no request.
+pub(crate) async fn worker_listing(models: Value) -> SocketAddr {
+    serving(models, axum::routing::MethodRouter::new()).await
+}
+
+async fn serving(models: Value, answer: axum::routing::MethodRouter) -> SocketAddr {
+    use axum::routing::get;
+    let models = json!({ "object": "list", "data": models }).to_string();
     let routes = axum::Router::new()
         .route("/health", get(|| async { "" }))
-        .route("/v1/models", get(move || async move { models.to_string() }))
-        .route("/v1/{*path}", post(answer));
+        .route("/v1/models", get(move || async move { models }))
+        .route("/v1/{*path}", answer);
     let listener = tokio::net::TcpListener::bind(ANY_PORT)
         .await
         .expect("a free port");

@@ -44,8 +44,6 @@ pub(crate) struct BenchArgs {
     /// How long the suite soak runs; without it 5 minutes, some seconds with --quick
     #[arg(long, value_name = "MINUTES", allow_negative_numbers = true, value_parser = parse_minutes)]
     minutes: Option<Duration>,
-    #[command(flatten)]
-    axes: AxesArgs,
     /// Print the report as JSON instead of text
     #[arg(long)]
     pub(super) json: bool,
@@ -59,6 +57,9 @@ pub(crate) struct BenchArgs {
     /// Measure although this build is not optimised
     #[arg(long)]
     pub(super) force: bool,
+    // At the end: its heading goes on for what comes after it.
+    #[command(flatten)]
+    axes: AxesArgs,
 }
 
 /// Values for arms of one's own; each list replaces the suite's.

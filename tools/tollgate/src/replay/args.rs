@@ -64,8 +64,6 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 4,
           allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(super) workers: u32,
-    #[command(flatten)]
-    model: ModelArgs,
     /// Print the report as JSON instead of text
     #[arg(long)]
     pub(super) json: bool,
@@ -76,6 +74,9 @@ pub(crate) struct ReplayArgs {
     /// the cached tokens that their workers found
     #[arg(long, value_name = "FILE")]
     pub(super) emit: Option<PathBuf>,
+    // At the end: its heading goes on for what comes after it.
+    #[command(flatten)]
+    model: ModelArgs,
 }
 
 /// What a modelled worker is like.

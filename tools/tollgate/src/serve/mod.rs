@@ -1,6 +1,7 @@
 //! `tollgate serve`.
 
 mod file;
+mod notices;
 mod options;
 mod values;
 
@@ -16,8 +17,9 @@ use tollgate_router::Router;
 use tollgate_router::config::Config;
 
 use self::file::Read;
+use self::notices::Notices;
 use self::options::Options;
-use crate::{bad_input, tell};
+use crate::bad_input;
 
 /// Routes OpenAI requests to workers, by the policy's classes.
 ///
@@ -76,11 +78,12 @@ async fn serve(config: Config) -> anyhow::Result<ExitCode> {
         Err(error) if error.is_bad_input() => return Ok(bad_input(error)),
         Err(error) => return Err(error.into()),
     };
+    let notices = Notices::start().context("cannot start the thread that writes notices")?;
     for warning in router.warnings() {
-        tell(format_args!("warning: {warning}"));
+        notices.tell(format!("warning: {warning}"));
     }
-    tell(router.describe().trim_end());
-    tell(format_args!(
+    notices.tell(router.describe().trim_end().to_owned());
+    notices.tell(format!(
         "tollgate: clients at http://{}, operators at http://{}/ui",
         router.address(),
         router.admin_address()
@@ -92,7 +95,7 @@ async fn serve(config: Config) -> anyhow::Result<ExitCode> {
         tokio::select! {
             () = router.until_drained() => break,
             event = events.recv() => {
-                told(event);
+                told(&notices, event);
                 continue;
             }
             () = finish(&mut reloading) => continue,
@@ -107,11 +110,15 @@ async fn serve(config: Config) -> anyhow::Result<ExitCode> {
         within = Duration::ZERO;
     }
     while let Ok(event) = events.try_recv() {
-        told(Ok(event));
+        told(&notices, Ok(event));
     }
     drop(reloading);
-    router.end().await?;
-    tell("tollgate: ended");
+    let ended = router.end().await;
+    if ended.is_ok() {
+        notices.tell("tollgate: ended".to_owned());
+    }
+    notices.end();
+    ended?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -127,9 +134,9 @@ async fn finish<F: Future + Unpin>(under_way: &mut Option<F>) {
 }
 
 /// Tells an event, unless standard error was so slow that it is lost.
-fn told(event: Result<String, RecvError>) {
+fn told(notices: &Notices, event: Result<String, RecvError>) {
     if let Ok(event) = event {
-        tell(format_args!("tollgate: {event}"));
+        notices.tell(format!("tollgate: {event}"));
     }
 }
 

@@ -160,7 +160,7 @@ settings! {
         #[arg(long, value_name = "SECONDS", env = "TOLLGATE_CONNECT_TIMEOUT", help_heading = "Times")]
         connect_timeout: Seconds,
 
-        /// From there to the first byte of an answer [default: 300]
+        /// A hand-over to a worker, from connecting to the first byte of the answer [default: 300]
         #[arg(long, value_name = "SECONDS", env = "TOLLGATE_FIRST_BYTE_TIMEOUT", help_heading = "Times")]
         first_byte_timeout: Seconds,
 

@@ -1,12 +1,14 @@
 //! SIGHUP reloads, SIGTERM and SIGINT drain.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::json;
 
 use crate::http::{COMPLETIONS, completion, get, post, send, streamed};
-use crate::stage::{Files, POLICY, Router, Worker, text, until};
+use crate::stage::{Files, POLICY, Router, Worker, text, tool, until};
 
 #[test]
 fn sighup_puts_the_policy_file_in_force_and_keeps_the_old_one_where_it_is_wrong() {
@@ -124,4 +126,37 @@ fn a_drain_of_any_length_may_be_asked_for_and_ends_when_nothing_is_left() {
     let answer = post(&router.admin, "/drain", &[], &body);
     assert_eq!(answer.status, 202, "{answer:?}");
     assert_eq!(router.process.end(), Some(0));
+}
+
+#[test]
+fn a_standard_error_that_nobody_reads_keeps_nobody_from_ending_the_router() {
+    let files = Files::new();
+    let policy = files.write("policy.yaml", POLICY);
+    let addresses = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    let mut command = tool(&["serve", "--policy", text(&policy)]);
+    let child = command
+        .args(addresses)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = child.expect("it starts");
+    let mut unread = BufReader::new(child.stderr.take().expect("piped"));
+    let mut line = String::new();
+    while !line.contains("clients at") {
+        line.clear();
+        assert!(unread.read_line(&mut line).expect("text") > 0, "it ended");
+    }
+    let admin = line
+        .rsplit("http://")
+        .next()
+        .and_then(|rest| rest.split('/').next());
+    let admin = admin.expect("an address").to_owned();
+    // More than a pipe holds.
+    for _ in 0..2_500 {
+        assert_eq!(post(&admin, "/config/reload", &[], "").status, 200);
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, Signal::TERM).expect("it was not waited for");
+    let status = until("its end", || child.try_wait().expect("it was started"));
+    assert_eq!(status.code(), Some(0));
 }

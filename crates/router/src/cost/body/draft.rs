@@ -1,5 +1,6 @@
 //! What was found in a body so far.
 
+use arrayvec::ArrayVec;
 use serde::de::Error;
 
 use super::stream::{Mark, Stream, chain};
@@ -21,8 +22,8 @@ pub(super) struct Draft {
     pub(super) stream: bool,
     pub(super) hints: AgentHints,
     streams: [Stream; 3],
-    has_model: bool,
-    has_prompt: bool,
+    /// Members that may stand there once, and did.
+    claimed: ArrayVec<&'static str, 4>,
     token_ids: u64,
     text_bytes: u64,
     messages: u32,
@@ -45,8 +46,7 @@ impl Draft {
                 policy_class: None,
             },
             streams: [const { Stream::new() }; 3],
-            has_model: false,
-            has_prompt: false,
+            claimed: ArrayVec::new_const(),
             token_ids: 0,
             text_bytes: 0,
             messages: 0,
@@ -88,20 +88,12 @@ impl Draft {
         }
     }
 
-    /// The model comes now.
-    pub(super) fn claim_model<E: Error>(&mut self) -> Result<(), E> {
-        if std::mem::replace(&mut self.has_model, true) {
-            return Err(self.fail(BodyError::Duplicate { parameter: "model" }));
-        }
-        Ok(())
-    }
-
-    /// The prompt comes now.
-    pub(super) fn claim_prompt<E: Error>(&mut self) -> Result<(), E> {
-        if std::mem::replace(&mut self.has_prompt, true) {
-            let parameter = self.api.prompt();
+    /// A member comes now that may stand there once: of two, a worker might read the other one. There are four.
+    pub(super) fn claim<E: Error>(&mut self, parameter: &'static str) -> Result<(), E> {
+        if self.claimed.contains(&parameter) {
             return Err(self.fail(BodyError::Duplicate { parameter }));
         }
+        self.claimed.push(parameter);
         Ok(())
     }
 
@@ -192,7 +184,7 @@ impl Draft {
     }
 
     pub(super) fn finish(self) -> Result<RequestBody, BodyError> {
-        if !self.has_prompt {
+        if !self.claimed.contains(&self.api.prompt()) {
             return Err(BodyError::Missing {
                 parameter: self.api.prompt(),
                 expected: match self.api {

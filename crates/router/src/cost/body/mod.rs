@@ -241,20 +241,22 @@ impl<'de> Value<'de> for Body<'_> {
         while let Some(member) = object.next_key_seed(Key(|name: &str| Member::of(api, name)))? {
             match member {
                 Member::Model => {
-                    draft.claim_model()?;
+                    draft.claim("model")?;
                     let read = object.next_value_seed(Read(OptionalText(draft)));
                     draft.model = draft.within("model", read)?;
                 }
                 Member::Stream => {
+                    draft.claim("stream")?;
                     let read = object.next_value_seed(Read(Flag(draft)));
                     draft.stream = draft.within("stream", read)?;
                 }
                 Member::Extension => {
+                    draft.claim("nvext")?;
                     let read = object.next_value_seed(Read(Extension(draft)));
                     draft.hints = draft.within("nvext", read)?;
                 }
                 Member::Prompt => {
-                    draft.claim_prompt()?;
+                    draft.claim(api.prompt())?;
                     let read = match api {
                         Api::Chat | Api::Responses => object.next_value_seed(Read(Messages(draft))),
                         Api::Completions | Api::Embeddings => {
