@@ -151,7 +151,7 @@ impl Default for Limits {
 /// How long things may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// A client may take so long for a request's line and headers. Default 10 s.
+    /// A client may take so long for a request's line and headers, from the end of the one before. Default 75 s.
     pub client_headers: Duration,
     /// And so long for its body. Default 120 s.
     pub client_body: Duration,
@@ -168,7 +168,7 @@ pub struct Timeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
-            client_headers: Duration::from_secs(10),
+            client_headers: Duration::from_secs(75),
             client_body: Duration::from_secs(120),
             client_write: Duration::from_secs(60),
             connect: Duration::from_secs(2),

@@ -2,6 +2,9 @@
 
 /// Of so many moments one is measured.
 const SAMPLED: u64 = 64;
+/// A call that seems to have taken so long was interrupted: the machine did something else meanwhile, which would
+/// count 64 times.
+const LOST_NS: u64 = 1_000_000;
 
 /// Measures some calls by a clock, and estimates the time of all.
 #[derive(Debug)]
@@ -45,7 +48,9 @@ impl Stopwatch {
         let before = clock();
         let done = call();
         let took = clock().saturating_sub(before);
-        self.sampled_ns += took.saturating_sub(self.look);
+        if took < LOST_NS {
+            self.sampled_ns += took.saturating_sub(self.look);
+        }
         done
     }
 

@@ -44,7 +44,8 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
 
 fn run_virtual() -> anyhow::Result<ExitCode> {
     let (demo, traffic) = (Demo::run()?, Traffic::run()?);
-    let page = write_page("virtual", None, &traffic.report)?;
+    // Every run writes the same.
+    let page = write_page("tollgate-demo-virtual.html", None, &traffic.report)?;
     crate::print(&format!(
         "{demo}\n{traffic}\nQueues, shares and waits over time, as a page for a browser: {page}\n\n{NEXT}"
     ))?;
@@ -68,7 +69,9 @@ fn run_live() -> anyhow::Result<ExitCode> {
         }],
         runs: outcomes.iter().map(report::run).collect(),
     };
-    let page = write_page("live", Some(table::section(&outcomes)), &report)?;
+    // No other run writes this one.
+    let name = format!("tollgate-demo-{}.html", std::process::id());
+    let page = write_page(&name, Some(table::section(&outcomes)), &report)?;
     let text = table::text(&outcomes);
     crate::print(&format!(
         "{text}\nQueues, shares and waits over time, as a page for a browser: {page}\n\n{NEXT}"
@@ -81,16 +84,15 @@ fn run_live() -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Writes a page where no other run writes its own; its path. What came of it stands before what it was made with.
+/// Writes a page among the temporary files; its path. What came of it stands before what it was made with.
 fn write_page(
-    form: &str,
+    name: &str,
     results: Option<Section>,
     report: &ReplayReport,
 ) -> anyhow::Result<String> {
     let mut page = report.page();
     page.sections.rotate_left(report.runs.len());
     page.sections.splice(0..0, results);
-    let name = format!("tollgate-demo-{form}-{}.html", std::process::id());
     let path = std::env::temp_dir().join(name);
     std::fs::write(&path, page.render())
         .with_context(|| format!("cannot write {}", path.display()))?;

@@ -42,6 +42,9 @@ pub(crate) struct ServeArgs {
 
 /// Serves until it is told to end.
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    // A router lives for months, with small pieces of memory that come and go: in huge pages, which the allocator
+    // would ask for, they take three times as much. Where the system does not allow it, they do.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     let config = match config(args) {
         Ok(config) => config,
         Err(errors) => return Ok(bad_input(errors.join("\n"))),

@@ -144,7 +144,7 @@ settings! {
         #[arg(long, value_name = "N", env = "TOLLGATE_CONNECTIONS", help_heading = "Limits")]
         connections: usize,
 
-        /// For a client's headers [default: 10]
+        /// For a client's headers, and between two of its requests [default: 75]
         #[arg(long, value_name = "SECONDS", env = "TOLLGATE_CLIENT_HEADERS_TIMEOUT", help_heading = "Times")]
         client_headers_timeout: Seconds,
 

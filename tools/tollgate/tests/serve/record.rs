@@ -82,7 +82,7 @@ fn each_request_is_one_line_of_words_where_the_log_is_text() {
         let status = status.to_string();
         assert!(words[0].ends_with('Z'), "{line}");
         assert_eq!(words[1..4], [&*status, outcome, COMPLETIONS], "{line}");
-        for key in ["model=", "class=", "worker=", "duration=", "prompt="] {
+        for key in ["model=", "class=", "worker=", "duration_ms=", "prompt="] {
             let told = words.iter().any(|word| word.starts_with(key));
             assert!(told, "{key}: {line}");
         }

@@ -120,9 +120,14 @@ fn a_drain_ends_what_is_left_at_its_time() {
 }
 
 #[test]
-fn a_drain_of_any_length_may_be_asked_for_and_ends_when_nothing_is_left() {
+fn a_drain_of_a_day_may_be_asked_for_and_ends_when_nothing_is_left() {
     let mut router = Router::start(&[], &[]);
-    let body = json!({ "seconds": 1.8e19 });
+    for seconds in [1.8e19, 86_401.0, -1.0] {
+        let body = json!({ "seconds": seconds });
+        let answer = post(&router.admin, "/drain", &[], &body);
+        assert_eq!(answer.status, 400, "{answer:?}");
+    }
+    let body = json!({ "seconds": 86_400 });
     let answer = post(&router.admin, "/drain", &[], &body);
     assert_eq!(answer.status, 202, "{answer:?}");
     assert_eq!(router.process.end(), Some(0));
@@ -153,7 +158,7 @@ fn a_standard_error_that_nobody_reads_keeps_nobody_from_ending_the_router() {
     let admin = admin.expect("an address").to_owned();
     // More than a pipe holds.
     for _ in 0..2_500 {
-        assert_eq!(post(&admin, "/config/reload", &[], "").status, 200);
+        assert_eq!(post(&admin, "/config/reload", &[], &json!({})).status, 200);
     }
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, Signal::TERM).expect("it was not waited for");
