@@ -212,6 +212,10 @@ fn an_event_that_never_ends_is_passed_on_as_it_comes() {
 #[test]
 fn an_error_event_is_what_clients_of_its_api_raise() {
     let message = "the worker said \"no\"\nand left";
+    let an_error = Seen {
+        error: true,
+        ..events(1)
+    };
     for api in [Api::Chat, Api::Completions] {
         let event = error_event(api, message, "worker_lost");
         let data = event.strip_prefix(b"data: ").expect("data only");
@@ -220,7 +224,7 @@ fn an_error_event_is_what_clients_of_its_api_raise() {
         assert_eq!(json["error"]["code"], "worker_lost");
         assert_eq!(json["error"]["type"], "server_error");
         assert!(json["error"]["param"].is_null());
-        assert_eq!(through([&*event]).2, events(1));
+        assert_eq!(through([&*event]).2, an_error);
     }
     let event = error_event(Api::Responses, message, "worker_lost");
     let data = event
@@ -235,6 +239,17 @@ fn an_error_event_is_what_clients_of_its_api_raise() {
         (&json["message"], &json["error"]["message"]),
         (&message.into(), &message.into())
     );
+    assert_eq!(through([&*event]).2, an_error);
+}
+
+#[test]
+fn an_error_is_seen_unless_it_is_null_or_text() {
+    assert!(seen_in("data: {\"error\":{\"message\":\"m\"}}\n\n").error);
+    assert!(seen_in("event: error\ndata: {}\n\n").error);
+    assert!(!seen_in("data: {\"error\": null}\n\n").error);
+    assert!(!seen_in("data: {\"content\": \"\\\"error\\\": {}\"}\n\n").error);
+    let garbage = through([&b"data: {\"content\": \"\xff\"}\n\n"[..]]).2;
+    assert!(garbage.garbage, "it is not UTF-8");
 }
 
 /// Pieces of streams, right and wrong ones.

@@ -477,7 +477,7 @@ async fn names_that_a_worker_lists_are_checked() {
     ] {
         let ill = worker_listing(json!([{ "id": "m" }, { "id": name }])).await;
         let stage = Stage::start(0, TWO_CLASSES, |config| {
-            config.workers = vec![config_of(ill)]
+            config.workers = vec![config_of(ill)];
         })
         .await;
         let report = stage.operator(Method::GET, "/workers", "").await.json();
