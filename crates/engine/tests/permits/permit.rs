@@ -251,8 +251,8 @@ fn a_waker_that_changes_is_the_one_that_is_woken() {
             self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         }
     }
-    let waker = std::task::Waker::from(Arc::new(Counts(Arc::clone(&wakes))));
-    let mut context = std::task::Context::from_waker(&waker);
+    let waker = Waker::from(Arc::new(Counts(Arc::clone(&wakes))));
+    let mut context = Context::from_waker(&waker);
     assert!(early.poll_with(&mut context).is_pending());
     drop(permit);
     hand.settle();
@@ -356,9 +356,9 @@ fn a_waker_that_panics_concerns_its_own_task_alone() {
         }
     }
     let mut hand = Hand::new(open(), |builder| builder);
-    let waker = std::task::Waker::from(Arc::new(Broken));
+    let waker = Waker::from(Arc::new(Broken));
     let mut broken = Task::new(hand.admission.admit(Request::new(1, ())));
-    let mut context = std::task::Context::from_waker(&waker);
+    let mut context = Context::from_waker(&waker);
     assert!(broken.poll_with(&mut context).is_pending());
     let other = Task::begun(hand.admission.admit(Request::new(1, ())));
     hand.settle();

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate::{
-    Builder, Command, Delivery, Endpoint, Engine, FailReason, Hint, ModelIndex, Nanos, Outcome,
-    Receipt, Refusal, Request, Ticket, Worker,
+    Builder, Command, Delivery, EgressShard, Endpoint, Engine, FailReason, Hint, IngressShard,
+    ModelIndex, Nanos, Outcome, Receipt, Refusal, Request, Ticket, Worker,
 };
 
 use super::{by_hand, dispatch, must_recv, now, small, turn};
@@ -284,38 +284,45 @@ fn a_thread_frozen_in_a_batch_holds_up_nobody() {
     assert_eq!(std::iter::from_fn(|| first.take_back()).count(), 2);
 }
 
+/// One lone life after the other at worker 1.
+fn lives(ingress: &mut IngressShard<u64>, egress: &mut EgressShard<u64>, count: u64) -> Duration {
+    let began = now();
+    for payload in 0..count {
+        while ingress.try_submit(for_worker(1, payload)).is_err() {
+            thread::yield_now();
+        }
+        let dispatch = dispatch(Some(must_recv(egress)));
+        assert_eq!(dispatch.payload, payload);
+        egress.complete(dispatch.receipt());
+    }
+    began.elapsed()
+}
+
+fn for_worker(worker: u64, payload: u64) -> Request<'static, u64> {
+    Request {
+        pin: Some(Endpoint::new(worker, 0)),
+        ..Request::new(1, payload)
+    }
+}
+
 /// A thread that stops receiving for its workers: another one's keep their rate, and what was for it comes
 /// when it is back.
 #[test]
 fn a_receiver_that_stands_still_leaves_the_others_their_rate() {
     const LIVES: u64 = 3_000;
-    const ROUNDS: usize = 3;
     let workers = [0, 1].map(Worker::new);
     let builder = workers.into_iter().fold(small(), Builder::worker);
-    let built = builder
-        .ingress_shards(2)
-        .egress_shards(2)
-        .slots(512)
-        .build();
-    let mut built = built.unwrap_or_else(|errors| panic!("{errors}"));
-    let (mut for_other, mut for_first) = (built.ingress.pop(), built.ingress.pop());
-    let (mut other, mut first) = (built.egress.pop(), built.egress.pop());
-    let (for_other, for_first) = (
-        for_other.as_mut().expect("two"),
-        for_first.as_mut().expect("two"),
-    );
-    let (other, first) = (other.as_mut().expect("two"), first.as_mut().expect("two"));
+    let built = builder.ingress_shards(2).egress_shards(2).slots(512);
+    let built = built.build().unwrap_or_else(|errors| panic!("{errors}"));
+    let [mut for_first, mut for_other] = <[_; 2]>::try_from(built.ingress).expect("two");
+    let [mut first, mut other] = <[_; 2]>::try_from(built.egress).expect("two");
     let (is_frozen, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
-    let of = |worker, payload| Request {
-        pin: Some(Endpoint::new(worker, 0)),
-        ..Request::new(1, payload)
-    };
     let (mut undisturbed, mut beside_frozen) = (Duration::MAX, Duration::MAX);
     thread::scope(|scope| {
         let submitted = scope.spawn(|| {
             let mut accepted = 0;
             while !is_over.load(Ordering::Relaxed) {
-                match for_first.try_submit(of(0, accepted)) {
+                match for_first.try_submit(for_worker(0, accepted)) {
                     Ok(_) => accepted += 1,
                     Err(_) => thread::yield_now(),
                 }
@@ -326,7 +333,7 @@ fn a_receiver_that_stands_still_leaves_the_others_their_rate() {
             let mut received = 0;
             loop {
                 if is_frozen.load(Ordering::Relaxed) {
-                    thread::sleep(Duration::from_millis(1));
+                    thread::park_timeout(Duration::from_millis(1));
                 } else if let Ok(Some(delivery)) = first.recv_timeout(Duration::from_millis(200)) {
                     let dispatch = dispatch(Some(delivery));
                     assert_eq!(dispatch.payload, received);
@@ -337,22 +344,10 @@ fn a_receiver_that_stands_still_leaves_the_others_their_rate() {
                 }
             }
         });
-        let mut lives = || {
-            let began = now();
-            for payload in 0..LIVES {
-                while for_other.try_submit(of(1, payload)).is_err() {
-                    thread::yield_now();
-                }
-                let dispatch = dispatch(Some(must_recv(other)));
-                assert_eq!(dispatch.payload, payload);
-                other.complete(dispatch.receipt());
-            }
-            began.elapsed()
-        };
-        for _ in 0..ROUNDS {
-            undisturbed = undisturbed.min(lives());
+        for _ in 0..3 {
+            undisturbed = undisturbed.min(lives(&mut for_other, &mut other, LIVES));
             is_frozen.store(true, Ordering::Relaxed);
-            beside_frozen = beside_frozen.min(lives());
+            beside_frozen = beside_frozen.min(lives(&mut for_other, &mut other, LIVES));
             is_frozen.store(false, Ordering::Relaxed);
         }
         is_over.store(true, Ordering::Relaxed);
