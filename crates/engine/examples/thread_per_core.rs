@@ -1,10 +1,11 @@
 //! The skeleton of a router: threads that take requests in, threads that hand them to workers, the
 //! arbiter between them, each on a core of its own where there are enough, and an orderly end.
 //!
-//! Ingress threads make up requests; where there is no room they wait a moment and try again. Egress
-//! threads play the workers: a dispatch prefills for a while, decodes for a while, and is complete.
-//! After some time the main thread stops the engine: what waits is still served, and every thread ends
-//! by itself when it is told that the engine is closed.
+//! Ingress threads make up requests, each of one class; where there is no room they wait a moment and try
+//! again, so that classes which wait get what their quanta say. Egress threads play the workers: a dispatch
+//! prefills for a while, decodes for a while, and is complete. After some time the main thread stops the
+//! engine: what waits is still served, and every thread ends by itself when it is told that the engine is
+//! closed.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -24,7 +25,9 @@ use tollgate::{
     Refused, Request, Worker,
 };
 
-const INGRESS_THREADS: usize = 2;
+/// What each ingress thread's clients are.
+const FAMILIES: [&str; 2] = ["premium", "regular"];
+const INGRESS_THREADS: usize = FAMILIES.len();
 const EGRESS_THREADS: usize = 2;
 const WORKERS: u64 = 8;
 /// Until the engine is stopped.
@@ -64,13 +67,12 @@ fn placement() -> Placement {
     placement
 }
 
-/// Takes requests in until the engine is closed; how many it accepted.
-fn take_in(mut shard: IngressShard<u64>) -> u64 {
+/// Takes requests of a family in until the engine is closed; how many it accepted.
+fn take_in(mut shard: IngressShard<u64>, family: &str) -> u64 {
     let mut accepted = 0;
     loop {
-        let is_premium = accepted % 2 == 0;
         let request = Request {
-            family: Some(if is_premium { "premium" } else { "regular" }),
+            family: Some(family),
             ..Request::new(256 + (accepted % 7) as u32 * 256, accepted)
         };
         match shard.try_submit(request) {
@@ -209,7 +211,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let spawn_ingress = |(number, shard)| {
             scope.spawn(move || {
                 placement.pin_current_thread(Role::Ingress(number))?;
-                Ok(take_in(shard))
+                Ok(take_in(shard, FAMILIES[number]))
             })
         };
         let spawn_egress = |(number, shard)| {
