@@ -134,10 +134,10 @@ mod built {
         for command in [by_flags, by_environment, by_file] {
             let router = Router::wait_for(Process::start(command));
             let told = router.effective();
-            let told = told.iter().find(|(key, _)| key == "tokenizer");
+            let told = told.iter().find(|(key, _)| key == "tokenizers");
             assert_eq!(told.map(|(_, value)| value), Some(&both));
             let settings = &router.operator("/config")["settings"];
-            assert_eq!(settings["tokenizer"], json!({ "a": path, "b": path }));
+            assert_eq!(settings["tokenizers"], json!({ "a": path, "b": path }));
         }
     }
 
