@@ -135,7 +135,7 @@ figures! { ROUTER: RouterFigures, row =>
     gauge "open_requests" "Requests that have no end yet." = row.open;
     gauge "draining" "1: the router takes no new requests." = row.draining;
     gauge "policy_generation" "Which policy is in force, from 1." = row.generation;
-    gauge "buffered_bytes" "Bytes of bodies that are held." = row.buffered_bytes;
+    gauge "buffered_bytes" "Memory that is counted for bodies, the room to grow included." = row.buffered_bytes;
     counter "log_lines_lost" "Lines of the access log that found no room." = row.log_lines_lost;
     gauge "start_time_seconds" "When the router started, in seconds since 1970." = row.start_seconds;
 }
